@@ -1,0 +1,44 @@
+# One target per folder; flags live on targets through tacit_flags.
+add_library(tacit_flags INTERFACE)
+target_compile_options(tacit_flags INTERFACE
+  -march=${TACIT_MARCH}
+  -ffp-contract=off                    # results must not depend on the compiler's mood
+  -fno-math-errno -fno-trapping-math
+  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TACIT_WERROR}>:-Werror>)
+target_include_directories(tacit_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+# Eigen's alignment is ABI: pinned, so that units built with other -march agree.
+target_compile_definitions(tacit_flags INTERFACE EIGEN_MAX_ALIGN_BYTES=32 EIGEN_NO_IO)
+if(TACIT_SANITIZE)
+  target_compile_options(tacit_flags INTERFACE -fsanitize=${TACIT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tacit_flags INTERFACE -fsanitize=${TACIT_SANITIZE})
+endif()
+
+# tacit_library(NAME SOURCES... [LINK targets...]): the library of one folder.
+function(tacit_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  if(A_SOURCES)
+    add_library(${name} STATIC ${A_SOURCES})
+    target_link_libraries(${name} PUBLIC tacit_flags ${A_LINK} PRIVATE ${A_PRIVATE})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE tacit_flags ${A_LINK})
+  endif()
+endfunction()
+
+# tacit_test(NAME LINK targets...): builds NAME.cc beside it as a GoogleTest program.
+# A name that ends in _slow_test is labelled slow and left to `make test-all`.
+function(tacit_test name)
+  if(NOT TACIT_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "TIMEOUT" "LINK;ENV" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE tacit_flags ${A_LINK} GTest::gtest GTest::gtest_main rapidcheck)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 600)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}"
+    LABELS $<IF:$<BOOL:$<FILTER:${name},INCLUDE,_slow_test$>>,slow,fast>
+    SKIP_REGULAR_EXPRESSION "TACIT_SKIPPED")
+endfunction()

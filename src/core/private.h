@@ -1,0 +1,129 @@
+#pragma once
+
+// The one-way street: Private → Bounded → Released.
+//
+//   Private<T>   computed from someone's data: compute with it freely, see nothing
+//   Released<T>  paid for at a Mechanism: anyone may see it; post-processing is free
+//   Public<T>    never touched anyone's data
+//
+// Bounded and Mechanism live in privacy/. What these types prove, and what they do not, is in
+// docs/privacy.md.
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace tacit {
+
+template <class T> class Private;
+template <class T> class Released;
+class Bounded;        // privacy/bounded.h
+class Mechanism;      // privacy/mechanism.h
+class Oracle;         // experiment/oracle.h: simulations only, named in the certificate
+class Codec;          // wire/frame.h: decoding is a claim by the sender
+
+namespace internal {
+
+template <class T> inline constexpr bool kIsPrivate = false;
+template <class T> inline constexpr bool kIsPrivate<Private<T>> = true;
+
+// A way out of Map: something F could write through.
+template <class T> inline constexpr bool kWritable = std::is_pointer_v<T>;
+template <class E, std::size_t N> inline constexpr bool kWritable<std::span<E, N>> = !std::is_const_v<E>;
+template <class T> inline constexpr bool kWritable<std::reference_wrapper<T>> = true;
+
+// Captureless lambdas and plain functions only: a constant has nowhere to put what it sees.
+template <auto F>
+inline constexpr bool kStateless = std::is_pointer_v<decltype(F)> || std::is_empty_v<decltype(F)>;
+
+struct Opener {
+  template <class T> static const T& Open(const T& v) { return v; }
+  template <class T> static const T& Open(const Private<T>& v) { return v.value_; }
+};
+
+}  // namespace internal
+
+// A value computed from someone's data. It can be moved, computed with, and clipped; it cannot be
+// read, printed, compared or sent.
+template <class T>
+class Private {
+ public:
+  Private() = default;
+  explicit Private(T value) : value_(std::move(value)) {}      // entering is free
+
+  // F(value, args...) → Private of its result. F is a constant, so it has nowhere to put what it
+  // sees but its result, and Map is noexcept, so it cannot be thrown out. Private arguments are
+  // opened for F; writable pointers and spans are refused.
+  template <auto F, class... Args>
+  auto Map(const Args&... args) const noexcept {
+    static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
+    static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
+    return Private<decltype(F(value_, internal::Opener::Open(args)...))>(
+        F(value_, internal::Opener::Open(args)...));
+  }
+
+  // The same with a private result that is reused: F(value, out, args...).
+  template <auto F, class R, class... Args>
+  void Into(Private<R>& out, const Args&... args) const noexcept {
+    static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
+    static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
+    F(value_, out.value_, internal::Opener::Open(args)...);
+  }
+
+ private:
+  T value_{};
+  template <class U> friend class Private;
+  friend struct internal::Opener;
+  friend class Bounded;
+  friend class Oracle;
+};
+
+// A value that never depended on anyone's data: constants, schedules, counters, seeds.
+template <class T>
+class Public {
+ public:
+  static_assert(!internal::kIsPrivate<T>, "a Private value cannot be relabelled Public");
+  Public() = default;
+  explicit Public(T value) : value_(std::move(value)) {}
+  const T& operator*() const { return value_; }
+  const T* operator->() const { return &value_; }
+  T& Mutable() { return value_; }
+
+ private:
+  T value_{};
+};
+
+// A value that was paid for. Made by a Mechanism (or by decoding a frame, which is the sender's
+// claim); anything computed from released values alone is released too.
+template <class T>
+class Released {
+ public:
+  Released() = default;        // empty; holds nothing of anyone's
+  const T& operator*() const { return value_; }
+  const T* operator->() const { return &value_; }
+
+  template <auto F, class... Args>
+  auto Map(const Args&... args) const {
+    static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
+    static_assert(!(internal::kIsPrivate<Args> || ...), "Map: post-processing may not read a Private value");
+    using R = decltype(F(value_, args...));
+    Released<R> out;
+    out.value_ = F(value_, args...);
+    return out;
+  }
+
+  // Post-processing into a reused result: F(value, out, args...).
+  template <auto F, class R, class... Args>
+  void Into(Released<R>& out, const Args&... args) const {
+    static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
+    static_assert(!(internal::kIsPrivate<Args> || ...), "Map: post-processing may not read a Private value");
+    F(value_, out.value_, args...);
+  }
+
+ private:
+  T value_{};
+  template <class U> friend class Released;
+  friend class Mechanism;
+  friend class Codec;
+};
+
+}  // namespace tacit

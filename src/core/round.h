@@ -1,0 +1,47 @@
+#pragma once
+
+// Directed rounding for numbers that state a loss: the result is never below the real one.
+// Works by error-free transformations in round-to-nearest, so no global rounding mode is touched.
+#include <cmath>
+#include <limits>
+
+namespace tacit {
+
+inline double NextUp(double x) { return std::nextafter(x, std::numeric_limits<double>::infinity()); }
+inline double NextDown(double x) { return std::nextafter(x, -std::numeric_limits<double>::infinity()); }
+
+// The smallest double ≥ a + b (TwoSum gives the rounding error exactly).
+inline double AddUp(double a, double b) {
+  const double s = a + b;
+  if (!std::isfinite(s)) return s;
+  const double bb = s - a;
+  const double error = (a - (s - bb)) + (b - bb);
+  return error > 0 ? NextUp(s) : s;
+}
+
+// A double ≥ a·b, at most one ulp above; underflow rounds up to the smallest subnormal.
+inline double MulUp(double a, double b) {
+  const double p = a * b;
+  if (!std::isfinite(p)) return p;
+  if (a == 0 || b == 0) return p;
+  if (std::abs(p) < 1e-290) return NextUp(p);           // the residual may underflow: be safe
+  return std::fma(a, b, -p) > 0 ? NextUp(p) : p;
+}
+
+// A double ≥ a / b for b > 0, at most one ulp above.
+inline double DivUp(double a, double b) {
+  const double q = a / b;
+  if (!std::isfinite(q) || a == 0) return q;
+  if (std::abs(q) < 1e-290 || std::abs(a) < 1e-290) return NextUp(q);
+  return std::fma(q, b, -a) < 0 ? NextUp(q) : q;
+}
+
+// A double ≥ √a, at most one ulp above.
+inline double SqrtUp(double a) {
+  const double r = std::sqrt(a);
+  if (!(r > 0) || !std::isfinite(r)) return r;
+  if (a < 1e-290) return NextUp(r);
+  return std::fma(r, r, -a) < 0 ? NextUp(r) : r;
+}
+
+}  // namespace tacit

@@ -1,0 +1,82 @@
+#pragma once
+
+// Rows in memory: dense or sparse (CSR), with labels. A Dataset is plain memory owned by whoever
+// loaded it; the engine hands out rows only as Private<Shard>.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/private.h"
+#include "core/vec.h"
+
+namespace tacit {
+
+// One row. Dense: index == nullptr and value[0..size) are all features. Sparse: feature index[k]
+// has value[k], indices ascending.
+struct Row {
+  const double* value;
+  const std::uint32_t* index;
+  std::size_t size;
+};
+
+class Dataset {
+ public:
+  std::size_t rows() const { return label.size(); }
+  bool sparse() const { return !row_begin.empty(); }
+  Row row(std::size_t i) const {
+    if (sparse())
+      return {value.data() + row_begin[i], column.data() + row_begin[i], row_begin[i + 1] - row_begin[i]};
+    return {value.data() + i * features, nullptr, features};
+  }
+
+  std::string name;
+  std::size_t features = 0;                    // columns, public
+  std::vector<double> value;                   // dense: rows × features; sparse: the non-zeros
+  std::vector<std::uint32_t> column;           // sparse only
+  std::vector<std::uint64_t> row_begin;        // sparse only, rows + 1 entries
+  std::vector<double> label;
+  std::vector<std::uint32_t> group;            // optional: which client a row belongs to (a column of the file)
+  std::vector<std::string> group_name;
+
+  // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
+  std::vector<double> norm;
+  // Public bound with norm[i] ≤ row_bound for every i, enforced by Preprocess; ∞ if none was asked.
+  double row_bound = std::numeric_limits<double>::infinity();
+};
+
+// One client's rows: a contiguous range of a Dataset, or a selection from it (a minibatch).
+// A view: the Dataset must outlive it.
+class Shard {
+ public:
+  Shard() = default;
+  Shard(const Dataset& data, std::size_t begin, std::size_t size) : data_(&data), begin_(begin), size_(size) {}
+  // The rows pick[0], pick[1], … of this (contiguous) shard; pick must outlive the result.
+  Shard Pick(std::span<const std::uint32_t> pick) const {
+    Shard s = *this;
+    s.pick_ = pick.data();
+    s.size_ = pick.size();
+    return s;
+  }
+  std::size_t size() const { return size_; }
+  std::size_t features() const { return data_->features; }
+  bool sparse() const { return data_->sparse(); }
+  double row_bound() const { return data_->row_bound; }
+  Row row(std::size_t i) const { return data_->row(At(i)); }
+  double label(std::size_t i) const { return data_->label[At(i)]; }
+  double norm(std::size_t i) const { return data_->norm[At(i)]; }   // ≥ ‖row i‖₂
+  const Dataset& dataset() const { return *data_; }
+  std::size_t begin() const { return begin_; }
+  bool contiguous() const { return pick_ == nullptr; }
+
+ private:
+  std::size_t At(std::size_t i) const { return begin_ + (pick_ ? pick_[i] : i); }
+  const Dataset* data_ = nullptr;
+  std::size_t begin_ = 0, size_ = 0;
+  const std::uint32_t* pick_ = nullptr;
+};
+
+}  // namespace tacit

@@ -1,0 +1,62 @@
+#pragma once
+
+// What is minimised: f(x) = (1/m) Σ_l f_l(x) over one client's records — the part that depends on
+// data. Regularisers are public and live in regularizer.h.
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/vec.h"
+#include "data/dataset.h"
+
+namespace tacit {
+
+// Scratch of one thread: grows to its largest use and is then reused, so rounds do not allocate.
+struct Workspace {
+  Vec a, b, c, d;
+};
+
+// Contracts. Thread-safe: all methods are const and keep nothing. No method may depend on anything
+// but its arguments, write anywhere else, or branch to an error on data: non-finite input yields
+// some value, and the clipper turns a record whose norm is not finite into the zero vector.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  virtual std::size_t dim(std::size_t features) const = 0;      // length of x
+
+  // (1/m) Σ f_l(x); 0 for an empty shard.
+  virtual double Value(const Shard&, View x, Workspace&) const = 0;
+
+  // Per-record gradients in two passes, so that clipping costs O(1) a record (or O(layers)) and no
+  // gradient of a single record is ever formed:
+  //   RecordNorms   fills norm[l] ≥ ‖∇f_l(x)‖₂ in real arithmetic (rounding included), and keeps in
+  //                 the workspace what the second pass needs;
+  //   WeightedSum   g ← g + Σ_l weight[l] ∇f_l(x), same shard, x and workspace.
+  // A weight of 0 contributes exactly nothing, even if the record is not finite.
+  virtual void RecordNorms(const Shard&, View x, Workspace&, Span norm) const = 0;
+  virtual void WeightedSum(const Shard&, View x, Workspace&, View weight, Span g) const = 0;
+
+  // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
+  // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.
+  virtual std::size_t Roundings(std::size_t records) const { return records + 8; }
+
+  // sup over all records with ‖row‖ ≤ row_bound (and labels as preprocessed) and all x of ‖∇f_l(x)‖:
+  // what holds without clipping. nullopt: no such bound.
+  virtual std::optional<double> RecordBound(double row_bound) const = 0;
+  // Smoothness constant of f under the same bound, if there is one.
+  virtual std::optional<double> Smoothness(double row_bound) const = 0;
+
+  // Predicted score per row: the margin for a binary model, one per class for a classifier, the value
+  // for a regression. out has rows × outputs() entries, row-major.
+  virtual std::size_t outputs() const = 0;
+  virtual void Predict(const Shard&, View x, Span out) const = 0;
+  // Fraction of rows predicted right; nullopt where accuracy does not apply.
+  virtual std::optional<double> Accuracy(const Shard&, View x) const = 0;
+};
+
+enum class Loss { kLogistic, kSoftmax, kLeastSquares };
+std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);   // classes: softmax only
+
+}  // namespace tacit
