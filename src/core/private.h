@@ -17,6 +17,7 @@ namespace tacit {
 template <class T> class Private;
 template <class T> class Released;
 class Bounded;        // privacy/bounded.h
+class Unbounded;      // the same header: what only the paper's door accepts
 class Mechanism;      // privacy/mechanism.h
 class Oracle;         // experiment/oracle.h: simulations only, named in the certificate
 class Codec;          // wire/frame.h: decoding is a claim by the sender
@@ -35,11 +36,6 @@ template <class T> inline constexpr bool kWritable<std::reference_wrapper<T>> = 
 template <auto F>
 inline constexpr bool kStateless = std::is_pointer_v<decltype(F)> || std::is_empty_v<decltype(F)>;
 
-struct Opener {
-  template <class T> static const T& Open(const T& v) { return v; }
-  template <class T> static const T& Open(const Private<T>& v) { return v.value_; }
-};
-
 }  // namespace internal
 
 // A value computed from someone's data. It can be moved, computed with, and clipped; it cannot be
@@ -57,8 +53,8 @@ class Private {
   auto Map(const Args&... args) const noexcept {
     static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
     static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
-    return Private<decltype(F(value_, internal::Opener::Open(args)...))>(
-        F(value_, internal::Opener::Open(args)...));
+    return Private<decltype(F(value_, Open(args)...))>(
+        F(value_, Open(args)...));
   }
 
   // The same with a private result that is reused: F(value, out, args...).
@@ -66,14 +62,17 @@ class Private {
   void Into(Private<R>& out, const Args&... args) const noexcept {
     static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
     static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
-    F(value_, out.value_, internal::Opener::Open(args)...);
+    F(value_, out.value_, Open(args)...);
   }
 
  private:
+  template <class A> static const A& Open(const A& a) { return a; }
+  template <class U> static const U& Open(const Private<U>& p) { return p.value_; }
+
   T value_{};
   template <class U> friend class Private;
-  friend struct internal::Opener;
   friend class Bounded;
+  friend class Unbounded;
   friend class Oracle;
 };
 

@@ -1,0 +1,134 @@
+#pragma once
+
+// Locally private primal-dual proximal method with dynamic noise allocation.
+//   J. Zhang, D. Fay, M. Johansson: Dynamic privacy allocation for locally differentially private
+//   federated learning with composite objectives (ICASSP 2024), eq. (7).
+//
+// minimise (1/n) Σ_i f_i(x) + (θ/2)‖x‖² + g(x). With s = 1/n as printed (or 1, the objective times n):
+//   worker i   x̃_i = x_i − γ( s·∇f_i(x_i) + ζ_i + Λ_i ),  ζ_i ~ N(0, ξ_t² I),  send x̃_i
+//   server     x̄ = (1/n) Σ_i x̃_i,  broadcast
+//   worker i   Λ_i += x̃_i − x̄;  x_i = prox_{γ s g}( x̃_i − γ(x̃_i − x̄) )
+//
+// What is released is the noisy sum of per-record gradients, clipped to B in certified mode; x̃_i is
+// post-processing of it, since x_i and Λ_i are functions of earlier messages (x_i¹ = 0, Λ_i¹ = 0).
+// Proof, and where the printed algorithm differs: docs/algorithms/primal_dual.md.
+#include <cmath>
+
+#include "algorithms/algorithm.h"
+
+namespace tacit {
+
+struct PrimalDual {
+  struct Options {
+    double gamma = 0.25;            // γ
+    double scale = 1.0;             // s
+    double l2 = 0;                  // θ
+    L2Bound clip{1.0};              // B
+    bool certified = true;
+    Claim claim{"", Epsilon{0.0}, Delta{0.0}};              // paper mode: what the paper says of the run
+    std::vector<std::uint32_t> rounds;                      // the rounds that run, ascending, from 1
+  };
+
+  struct Down {
+    Public<std::uint32_t> t;        // index into Options::rounds
+    Public<Vec> x_bar;              // x̄ of the round before; empty in the first
+    auto Fields() { return std::tie(t, x_bar); }
+  };
+  struct Up {
+    Released<Vec> x_tilde;
+    auto Fields() { return std::tie(x_tilde); }
+  };
+
+  // x̃ = x − γ( s·(∇̃f + θx) + Λ ), where ∇̃f = (released sum)/m carries the noise.
+  static void Step(const Vec& sum, Vec& x_tilde, const Vec& x, const Vec& lambda, const Options& o, const double& m) {
+    x_tilde.resize(x.size());
+    const double a = o.scale / m, b = o.scale * o.l2;
+    for (std::size_t j = 0; j < x.size(); ++j)
+      x_tilde[j] = x[j] - o.gamma * (a * sum[j] + b * x[j] + lambda[j]);
+  }
+
+  class Client {
+   public:
+    Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
+           std::shared_ptr<const NoisePlan> sigma)          // noise on the sum, one per round that runs
+        : own_(std::move(own)), problem_(&problem), mechanism_(&mechanism), o_(&o), sigma_(std::move(sigma)),
+          x_(problem.dim), lambda_(problem.dim), x_tilde_(problem.dim) {}
+
+    Status Round(const Down& in, Up& up, Scratch& s) {
+      if (!in.x_bar->empty()) Absorb(*in.x_bar);
+      const NoiseStd sigma = (*sigma_)[*in.t];
+      if (o_->certified) {
+        const Bounded h = Bounded::ClippedSum(own_.data, *problem_->f, x_, o_->clip, s.clip);     // Σ_l clip_B(∇f_il(x_i))
+        TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
+      } else {
+        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, x_, s.clip);                  // Σ_l ∇f_il(x_i)
+        TACIT_OK(mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
+      }
+      s.released.Into<&Step>(up.x_tilde, x_, lambda_, *o_, static_cast<double>(own_.records));
+      x_tilde_ = *up.x_tilde;
+      return Ok{};
+    }
+
+    void Finish(const Down& in) { if (!in.x_bar->empty()) Absorb(*in.x_bar); }
+    View iterate() const { return x_; }
+
+   private:
+    void Absorb(const Vec& x_bar) {
+      for (std::size_t j = 0; j < x_.size(); ++j) {
+        const double gap = x_tilde_[j] - x_bar[j];
+        lambda_[j] += gap;                                  // Λ_i ← Λ_i + x̃_i − x̄
+        x_[j] = x_tilde_[j] - o_->gamma * gap;              // z_i = x̃_i − γ(x̃_i − x̄)
+      }
+      problem_->g->Prox(o_->gamma * o_->scale, x_);         // x_i = prox_{γ s g}(z_i)
+    }
+
+    Holding own_;
+    const Problem* problem_;
+    const Mechanism* mechanism_;
+    const Options* o_;
+    std::shared_ptr<const NoisePlan> sigma_;
+    Vec x_, lambda_, x_tilde_;      // functions of past messages: not private
+  };
+
+  struct Sum {                      // Σ_i x̃_i of the clients that answered
+    Vec total;
+    std::uint32_t count = 0;
+    void Reset() { Fill(total, 0.0), count = 0; }
+    void Add(const Up& up) {
+      if (total.size() != up.x_tilde->size()) total.assign(up.x_tilde->size(), 0.0);
+      Axpy(1.0, *up.x_tilde, total);
+      ++count;
+    }
+    void Merge(const Sum& other) {
+      if (other.count == 0) return;
+      if (total.size() != other.total.size()) total.assign(other.total.size(), 0.0);
+      Axpy(1.0, other.total, total);
+      count += other.count;
+    }
+  };
+
+  class Server {
+   public:
+    explicit Server(const Options& o) : o_(&o) {}
+    bool Start(Down& down) {
+      t_ = 0;
+      down = Down{Public<std::uint32_t>(0), Public<Vec>()};
+      return !o_->rounds.empty();
+    }
+    bool Round(const Sum& sum, Down& down) {
+      Vec& x_bar = down.x_bar.Mutable();                    // x̄ = (1/n) Σ_i x̃_i
+      x_bar.resize(sum.total.size());
+      for (std::size_t j = 0; j < x_bar.size(); ++j) x_bar[j] = sum.total[j] / static_cast<double>(sum.count);
+      down.t.Mutable() = ++t_;
+      return t_ < o_->rounds.size();
+    }
+    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+
+   private:
+    const Options* o_;
+    std::uint32_t t_ = 0;
+  };
+};
+static_assert(Algorithm<PrimalDual>);
+
+}  // namespace tacit

@@ -1,0 +1,59 @@
+#include "privacy/ledger.h"
+
+#include <cmath>
+
+namespace tacit {
+
+MuSquared Cost(const PrivacyEvent& event) {
+  if (const auto* g = std::get_if<GaussianEvent>(&event)) return Squared(g->mu);
+  return MuSquared::Proven(kInf);
+}
+
+Status Ledger::Charge(const PrivacyEvent& event) {
+  const MuSquared total = spent_ + Cost(event);
+  if (!(total <= budget_)) {
+    return Fail(Code::kBudget,
+                "privacy budget: a release would bring mu to {:.6g}, past the budget of {:.6g}; raise "
+                "privacy.epsilon, or lower algorithm.rounds",
+                std::sqrt(total.value()), std::sqrt(budget_.value()));
+  }
+  if (vault_ != nullptr && total > reserved_) {
+    TACIT_OK(vault_->Reserve(account_, std::span<const MuSquared>(&total, 1)));   // durable first
+    reserved_ = total;
+  }
+  spent_ = total;
+  ++charges_;
+  return Ok{};
+}
+
+LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) {
+  accounts_.reserve(budgets.size());
+  for (MuSquared b : budgets) accounts_.emplace_back(b, adjacency);
+  targets_.assign(budgets.size(), MuSquared{0.0});
+}
+
+void LedgerBook::Attach(Vault* vault) {
+  vault_ = vault;
+  for (std::uint32_t i = 0; i < accounts_.size(); ++i) accounts_[i].Attach(vault, i);
+}
+
+Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
+  TACIT_CHECK(ahead.size() == accounts_.size());
+  if (vault_ == nullptr) return Ok{};
+  for (std::size_t i = 0; i < accounts_.size(); ++i) {
+    targets_[i] = accounts_[i].spent() + ahead[i];
+    if (targets_[i] > accounts_[i].budget()) targets_[i] = accounts_[i].budget();
+  }
+  TACIT_OK(vault_->Reserve(0, targets_));
+  for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i].Reserved(targets_[i]);
+  return Ok{};
+}
+
+MuSquared LedgerBook::largest_spent() const {
+  MuSquared most{0.0};
+  for (const Ledger& a : accounts_)
+    if (a.spent() > most) most = a.spent();
+  return most;
+}
+
+}  // namespace tacit

@@ -1,0 +1,112 @@
+#pragma once
+
+// The ledger: adds events, refuses past the budget, and is durable before a release is made.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "privacy/event.h"
+
+namespace tacit {
+
+// Where reservations become durable. An account's durable figure never falls, and a ledger never
+// spends beyond it, so after any crash the file shows at least what was released.
+class Vault {
+ public:
+  virtual ~Vault() = default;
+  // Durable when it returns. All or nothing over the given accounts (first, first + 1, …).
+  virtual Status Reserve(std::uint32_t first, std::span<const MuSquared> up_to) = 0;
+};
+
+// One holder's account: the releases made from one client's data. Not thread-safe; a client is
+// served by one thread at a time.
+class Ledger {
+ public:
+  Ledger(MuSquared budget, Adjacency adjacency) : budget_(budget), adjacency_(adjacency) {}
+
+  // Pays for one release, or refuses and leaves the ledger as it was. With a vault, what has been
+  // spent is durable when Charge returns.
+  Status Charge(const PrivacyEvent&);
+  // Records a paper's claim for what is charged next; costs nothing and proves nothing.
+  void Record(const Claim&) { ++claims_; }
+
+  MuSquared spent() const { return spent_; }
+  MuSquared budget() const { return budget_; }
+  Adjacency adjacency() const { return adjacency_; }
+  std::uint64_t charges() const { return charges_; }
+  std::uint64_t claims() const { return claims_; }
+
+  void Attach(Vault* vault, std::uint32_t account) { vault_ = vault, account_ = account; }
+  // Tells the ledger that so much is durable already (a block reserved ahead).
+  void Reserved(MuSquared up_to) { if (up_to > reserved_) reserved_ = up_to; }
+  // Restores what an earlier process had spent or reserved; never lowers the figure.
+  void Restore(MuSquared spent) { if (spent > spent_) spent_ = spent; }
+
+ private:
+  MuSquared budget_;
+  Adjacency adjacency_;
+  MuSquared spent_{0.0};
+  MuSquared reserved_{0.0};
+  std::uint64_t charges_ = 0, claims_ = 0;
+  Vault* vault_ = nullptr;
+  std::uint32_t account_ = 0;
+};
+
+// All accounts of a run. Reserve() makes the next block of rounds durable for everyone in one
+// transaction, so that durability costs no speed.
+class LedgerBook {
+ public:
+  LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency);
+  void Attach(Vault* vault);
+  Ledger& account(std::uint32_t client) { return accounts_[client]; }
+  const Ledger& account(std::uint32_t client) const { return accounts_[client]; }
+  std::size_t size() const { return accounts_.size(); }
+  // Reserves `ahead[i]` more than account i has spent, but never beyond its budget.
+  Status Reserve(std::span<const MuSquared> ahead);
+  MuSquared largest_spent() const;
+
+ private:
+  std::vector<Ledger> accounts_;
+  std::vector<MuSquared> targets_;
+  Vault* vault_ = nullptr;
+};
+
+// What the file knows of one run.
+struct LedgerRecord {
+  std::string run, data, unit, adjacency, mode, state;     // state: open, settled
+  double delta = 0;
+  std::vector<double> budget, spent;                       // μ² per client; spent is the durable figure
+};
+
+// A Vault in an SQLite file (write-ahead log, full synchronisation). Safe to kill at any instant.
+class SqliteVault final : public Vault {
+ public:
+  struct RunInfo {
+    std::string run, data, unit, mode;
+    Adjacency adjacency = Adjacency::kReplaceOne;
+    double delta = 0;
+  };
+  // Opens or creates the file and registers the run with its budgets. A run that is registered
+  // already keeps its durable figures, which then come back from Reserved().
+  static Result<std::unique_ptr<SqliteVault>> Open(const std::filesystem::path& file, const RunInfo&,
+                                                   std::span<const MuSquared> budgets);
+  ~SqliteVault() override;
+  Status Reserve(std::uint32_t first, std::span<const MuSquared> up_to) override;
+  std::vector<MuSquared> reserved() const;
+  // The run ended and the ledgers know exactly what was spent: unused reservations are given back.
+  Status Settle(const LedgerBook&);
+
+  static Result<std::vector<LedgerRecord>> Read(const std::filesystem::path& file);
+
+ private:
+  struct State;
+  explicit SqliteVault(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tacit

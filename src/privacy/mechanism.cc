@@ -1,0 +1,112 @@
+#include "privacy/mechanism.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "privacy/lattice_sampler.h"
+
+namespace tacit {
+namespace {
+
+GaussianEvent Gaussian(double sensitivity, NoiseStd sigma) {
+  return {Mu::Proven(DivUp(sensitivity, sigma.value())), L2Bound::Proven(sensitivity), sigma};
+}
+
+constexpr double kGridRatio = 0x1p-30;      // g ≤ σ·2⁻³⁰
+constexpr double kLargest = 0x1p61;         // integers beyond it are projected back; CheckRange keeps them away
+
+}  // namespace
+
+Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
+                          Released<Vec>& out) const {
+  TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));   // pay,
+  Draw(sigma, v.dim(), rng, noise);                                                       // draw,
+  out.value_.resize(v.dim());
+  Add(sigma, noise, v.value_, out.value_);                                                // open
+  return Ok{};
+}
+
+Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim& claim, Ledger& ledger,
+                                   NoiseRng& rng, NoiseBuffer& noise, Released<Vec>& out) const {
+  const auto sensitivity = v.Sensitivity(ledger.adjacency());
+  const PrivacyEvent event = sensitivity ? EventFor(*sensitivity, sigma, v.dim()) : PrivacyEvent(NonPrivateEvent{});
+  ledger.Record(claim);
+  TACIT_OK(ledger.Charge(event));
+  Draw(sigma, v.dim(), rng, noise);
+  out.value_.resize(v.dim());
+  Add(sigma, noise, v.value_, out.value_);
+  return Ok{};
+}
+
+PrivacyEvent LatticeGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const {
+  const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
+  // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
+  return Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
+}
+
+double LatticeGaussian::OverheadMu(std::size_t dim) const {
+  return MulUp(kGridRatio, SqrtUp(static_cast<double>(dim)));
+}
+
+Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
+  const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
+  if (max_abs / grid + 0x1p40 < kLargest) return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "lattice_gaussian: a sum of up to {:.3g} beside noise of std {:.3g} does not fit 62-bit integers; "
+              "lower privacy.clip or privacy.epsilon",
+              max_abs, sigma.value());
+}
+
+void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
+  noise.lattice.resize(dim);
+  LatticeNormals(LatticeScale::For(sigma.value()).c, rng, noise.lattice);
+}
+
+void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
+  const int e = LatticeScale::For(sigma.value()).grid_exponent;
+  const double to_grid = std::ldexp(1.0, -e), from_grid = std::ldexp(1.0, e);      // exact powers of two
+  for (std::size_t j = 0; j < value.size(); ++j) {
+    const double q = std::fmin(std::fmax(value[j] * to_grid, -kLargest), kLargest);
+    const std::int64_t k = static_cast<std::int64_t>(std::nearbyint(q)) + noise.lattice[j];
+    out[j] = static_cast<double>(k) * from_grid;       // of the integer alone: post-processing
+  }
+}
+
+std::string_view FloatGaussian::caveat() const {
+  return "double-precision Gaussian noise: the guarantee is that of real arithmetic; the low-order bits of "
+         "floating-point noise are known to leak (Mironov 2012). Use lattice_gaussian for a guarantee that "
+         "holds for the bits released.";
+}
+
+PrivacyEvent FloatGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t) const {
+  return Gaussian(sensitivity.value(), sigma);
+}
+
+void FloatGaussian::Draw(NoiseStd, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
+  noise.real.resize(dim);
+  const auto uniform = [&] { return (static_cast<double>(rng.Bits() >> 11) + 0.5) * 0x1p-53; };
+  for (std::size_t j = 0; j < dim; j += 2) {             // Box and Muller 1958
+    const double r = std::sqrt(-2.0 * std::log(uniform()));
+    const double angle = 2.0 * std::numbers::pi * uniform();
+    noise.real[j] = r * std::cos(angle);
+    if (j + 1 < dim) noise.real[j + 1] = r * std::sin(angle);
+  }
+}
+
+void FloatGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
+  for (std::size_t j = 0; j < value.size(); ++j) out[j] = value[j] + sigma.value() * noise.real[j];
+}
+
+std::string_view Expose::caveat() const { return "no noise at all: a non-private baseline."; }
+
+void Expose::Add(NoiseStd, const NoiseBuffer&, View value, Span out) const { Copy(value, out); }
+
+Result<std::unique_ptr<Mechanism>> MakeMechanism(std::string_view name) {
+  if (name == "lattice_gaussian") return std::unique_ptr<Mechanism>(std::make_unique<LatticeGaussian>());
+  if (name == "gaussian") return std::unique_ptr<Mechanism>(std::make_unique<FloatGaussian>());
+  if (name == "expose") return std::unique_ptr<Mechanism>(std::make_unique<Expose>());
+  return Fail(Code::kInvalidArgument,
+              "privacy.mechanism = \"{}\": unknown; choose lattice_gaussian, gaussian or expose", name);
+}
+
+}  // namespace tacit

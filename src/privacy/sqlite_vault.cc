@@ -1,0 +1,197 @@
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sqlite3.h>
+
+#include "privacy/ledger.h"
+
+namespace tacit {
+namespace {
+
+// One row per run of neighbouring clients with equal figures, so that a million equal accounts are
+// one row. `spent` is the durable figure: at least what was released.
+constexpr const char* kSchema = R"sql(
+CREATE TABLE IF NOT EXISTS runs (
+  run TEXT PRIMARY KEY, data TEXT NOT NULL, unit TEXT NOT NULL, adjacency TEXT NOT NULL,
+  mode TEXT NOT NULL, delta REAL NOT NULL, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS accounts (
+  run TEXT NOT NULL REFERENCES runs(run), first INTEGER NOT NULL, count INTEGER NOT NULL,
+  budget REAL NOT NULL, spent REAL NOT NULL, PRIMARY KEY (run, first)) WITHOUT ROWID;
+)sql";
+
+Error Trouble(const std::filesystem::path& file, const char* doing, const SQLite::Exception& e) {
+  return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions", file.string(),
+              doing, e.what());
+}
+
+// SQLite stores ∞ as a REAL without trouble; NaN never gets here.
+void WriteAccounts(SQLite::Database& db, const std::string& run, const std::vector<MuSquared>& budget,
+                   const std::vector<MuSquared>& spent) {
+  SQLite::Statement clear(db, "DELETE FROM accounts WHERE run = ?");
+  clear.bind(1, run);
+  clear.exec();
+  SQLite::Statement put(db, "INSERT INTO accounts VALUES (?, ?, ?, ?, ?)");
+  for (std::size_t i = 0; i < budget.size();) {
+    std::size_t j = i + 1;
+    while (j < budget.size() && budget[j] == budget[i] && spent[j] == spent[i]) ++j;
+    put.bind(1, run);
+    put.bind(2, static_cast<std::int64_t>(i));
+    put.bind(3, static_cast<std::int64_t>(j - i));
+    put.bind(4, budget[i].value());
+    put.bind(5, spent[i].value());
+    put.exec();
+    put.reset();
+    i = j;
+  }
+}
+
+}  // namespace
+
+struct SqliteVault::State {
+  State(const std::filesystem::path& path, std::string run_id)
+      : file(path), run(std::move(run_id)),
+        db(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, /*busy timeout ms*/ 10000) {}
+  std::filesystem::path file;
+  std::string run;
+  std::mutex mutex;
+  SQLite::Database db;
+  std::vector<MuSquared> budget, spent;
+};
+
+SqliteVault::SqliteVault(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SqliteVault::~SqliteVault() = default;
+
+Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::path& file, const RunInfo& info,
+                                                       std::span<const MuSquared> budgets) {
+  try {
+    if (file.has_parent_path()) {
+      std::error_code ec;
+      std::filesystem::create_directories(file.parent_path(), ec);
+    }
+    auto state = std::make_unique<State>(file, info.run);
+    auto& db = state->db;
+    db.exec("PRAGMA journal_mode = WAL");
+    db.exec("PRAGMA synchronous = FULL");       // a commit survives a power cut, not only a crash
+    db.exec("PRAGMA foreign_keys = ON");
+    SQLite::Transaction transaction(db);
+    db.exec(kSchema);
+    state->budget.assign(budgets.begin(), budgets.end());
+    state->spent.assign(budgets.size(), MuSquared{0.0});
+    SQLite::Statement known(db, "SELECT adjacency, state FROM runs WHERE run = ?");
+    known.bind(1, info.run);
+    if (known.executeStep()) {
+      if (known.getColumn(0).getString() != Name(info.adjacency)) {
+        return Fail(Code::kInvalidArgument,
+                    "ledger {}: run {} was opened with adjacency {}, not {}; two adjacencies are never mixed in one "
+                    "ledger",
+                    file.string(), info.run, known.getColumn(0).getString(), Name(info.adjacency));
+      }
+      SQLite::Statement rows(db, "SELECT first, count, spent FROM accounts WHERE run = ?");
+      rows.bind(1, info.run);
+      while (rows.executeStep()) {
+        const auto first = static_cast<std::size_t>(rows.getColumn(0).getInt64());
+        const auto count = static_cast<std::size_t>(rows.getColumn(1).getInt64());
+        const double spent = rows.getColumn(2).getDouble();
+        if (first + count > budgets.size() || !(spent >= 0)) {
+          return Fail(Code::kMalformed,
+                      "ledger {}: run {} has accounts for other clients than this run's {}; use another "
+                      "experiment.name or ledger file",
+                      file.string(), info.run, budgets.size());
+        }
+        for (std::size_t i = first; i < first + count; ++i) state->spent[i] = MuSquared::Proven(spent);
+      }
+      SQLite::Statement reopen(db, "UPDATE runs SET state = 'open' WHERE run = ?");
+      reopen.bind(1, info.run);
+      reopen.exec();
+    } else {
+      SQLite::Statement add(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, 'open')");
+      add.bind(1, info.run);
+      add.bind(2, info.data);
+      add.bind(3, info.unit);
+      add.bind(4, Name(info.adjacency));
+      add.bind(5, info.mode);
+      add.bind(6, info.delta);
+      add.exec();
+    }
+    WriteAccounts(db, info.run, state->budget, state->spent);
+    transaction.commit();
+    return std::unique_ptr<SqliteVault>(new SqliteVault(std::move(state)));
+  } catch (const SQLite::Exception& e) {
+    return Trouble(file, "opening", e);
+  }
+}
+
+Status SqliteVault::Reserve(std::uint32_t first, std::span<const MuSquared> up_to) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  TACIT_CHECK(first + up_to.size() <= s.spent.size());
+  std::vector<MuSquared> spent = s.spent;
+  for (std::size_t i = 0; i < up_to.size(); ++i)
+    if (up_to[i] > spent[first + i]) spent[first + i] = up_to[i];       // never falls
+  try {
+    SQLite::Transaction transaction(s.db);
+    WriteAccounts(s.db, s.run, s.budget, spent);
+    transaction.commit();
+  } catch (const SQLite::Exception& e) {
+    return Trouble(s.file, "reserving budget", e);
+  }
+  s.spent = std::move(spent);
+  return Ok{};
+}
+
+std::vector<MuSquared> SqliteVault::reserved() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->spent;
+}
+
+Status SqliteVault::Settle(const LedgerBook& book) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  std::vector<MuSquared> spent;
+  for (std::uint32_t i = 0; i < book.size(); ++i) spent.push_back(book.account(i).spent());
+  TACIT_CHECK(spent.size() == s.spent.size());
+  try {
+    SQLite::Transaction transaction(s.db);
+    WriteAccounts(s.db, s.run, s.budget, spent);
+    SQLite::Statement done(s.db, "UPDATE runs SET state = 'settled' WHERE run = ?");
+    done.bind(1, s.run);
+    done.exec();
+    transaction.commit();
+  } catch (const SQLite::Exception& e) {
+    return Trouble(s.file, "settling", e);
+  }
+  s.spent = std::move(spent);
+  return Ok{};
+}
+
+Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) {
+    return Fail(Code::kNotFound, "ledger {}: no such file; give the ledger.db of a run folder", file.string());
+  }
+  try {
+    SQLite::Database db(file.string(), SQLite::OPEN_READONLY, 10000);
+    std::vector<LedgerRecord> out;
+    SQLite::Statement runs(db, "SELECT run, data, unit, adjacency, mode, delta, state FROM runs ORDER BY run");
+    while (runs.executeStep()) {
+      LedgerRecord r;
+      r.run = runs.getColumn(0).getString();
+      r.data = runs.getColumn(1).getString();
+      r.unit = runs.getColumn(2).getString();
+      r.adjacency = runs.getColumn(3).getString();
+      r.mode = runs.getColumn(4).getString();
+      r.delta = runs.getColumn(5).getDouble();
+      r.state = runs.getColumn(6).getString();
+      SQLite::Statement rows(db, "SELECT count, budget, spent FROM accounts WHERE run = ? ORDER BY first");
+      rows.bind(1, r.run);
+      while (rows.executeStep()) {
+        const auto count = static_cast<std::size_t>(rows.getColumn(0).getInt64());
+        r.budget.insert(r.budget.end(), count, rows.getColumn(1).getDouble());
+        r.spent.insert(r.spent.end(), count, rows.getColumn(2).getDouble());
+      }
+      out.push_back(std::move(r));
+    }
+    return out;
+  } catch (const SQLite::Exception& e) {
+    return Trouble(file, "reading", e);
+  }
+}
+
+}  // namespace tacit

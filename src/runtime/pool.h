@@ -1,0 +1,39 @@
+#pragma once
+
+// A few threads that run the same function at once and then wait for the next. Small on purpose:
+// what is computed never depends on how many there are.
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace tacit {
+
+class Pool {
+ public:
+  explicit Pool(unsigned threads);             // the caller is one of them; 0 counts as 1
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  unsigned size() const { return static_cast<unsigned>(workers_.size()) + 1; }
+
+  // Runs job(0) … job(size() − 1), each on its own thread, and returns when all are done.
+  template <class Job>
+  void Run(Job&& job) {
+    Start([](void* j, unsigned k) { (*static_cast<std::remove_reference_t<Job>*>(j))(k); }, &job);
+  }
+
+ private:
+  using Call = void (*)(void*, unsigned);
+  void Start(Call call, void* job);
+  void Work(unsigned k);
+
+  Call call_ = nullptr;
+  void* job_ = nullptr;
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<unsigned> running_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tacit

@@ -1,0 +1,37 @@
+#include "wire/frame.h"
+
+#include <zlib.h>
+
+namespace tacit {
+namespace {
+constexpr char kMagic[4] = {'T', 'C', 'T', '1'};
+}
+
+std::uint32_t Crc32(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
+}
+
+void Codec::Seal(std::vector<std::byte>& out) {
+  const std::uint32_t crc = Crc32(std::span<const std::byte>(out).subspan(kFrameHeader));
+  const std::uint64_t length = out.size() - kFrameHeader;
+  std::memcpy(out.data(), kMagic, 4);
+  std::memcpy(out.data() + 4, &crc, 4);
+  std::memcpy(out.data() + 8, &length, 8);
+}
+
+Result<std::span<const std::byte>> Codec::Open(std::span<const std::byte> frame) {
+  if (frame.size() < kFrameHeader || std::memcmp(frame.data(), kMagic, 4) != 0)
+    return Fail(Code::kMalformed, "frame: {} bytes that do not start with a TCT1 header", frame.size());
+  std::uint32_t crc = 0;
+  std::uint64_t length = 0;
+  std::memcpy(&crc, frame.data() + 4, 4);
+  std::memcpy(&length, frame.data() + 8, 8);
+  const auto payload = frame.subspan(kFrameHeader);
+  if (length != payload.size())
+    return Fail(Code::kMalformed, "frame: announces {} bytes and has {}; it was cut or joined on the way", length, payload.size());
+  if (crc != Crc32(payload)) return Fail(Code::kMalformed, "frame: checksum mismatch; it was changed on the way");
+  return payload;
+}
+
+}  // namespace tacit
