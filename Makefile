@@ -1,0 +1,38 @@
+# The commands of this project; `make` lists them.
+jobs := $(shell nproc)
+sources = $(shell git ls-files '*.h' '*.cc')
+
+.PHONY: help build demo test test-all format tidy clean
+help:                 ## this list
+	@sed -n 's/^\([a-z-]*\): *## */\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name what; do \
+	  printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+build:                ## install what is missing and build ./tacit
+	@scripts/setup build
+	@mkdir -p build/release
+	@cmake --preset release >build/release/configure.log 2>&1 || { cat build/release/configure.log; exit 1; }
+	@echo 'building tacit …'
+	@cmake --build build/release --target tacit -j $(jobs) >build/release/build.log 2>&1 \
+	  || { grep -v '^\[' build/release/build.log | head -n 100; exit 1; }
+
+demo:                 ## install, build, and train a private model on real data
+	@scripts/setup demo
+	@$(MAKE) --no-print-directory build
+	@./tacit train experiments/demo.toml
+
+test:                 ## install, build and run the tests (minutes)
+	@scripts/setup test
+	@scripts/run-tests dev -LE slow
+
+test-all:             ## everything long: sanitizers, statistics, fuzzing, experiments (log: build/test-all.log)
+	@scripts/setup all
+	@scripts/test-all
+
+format:               ## format the sources in place
+	@clang-format-19 -i $(sources)
+
+tidy:                 ## clang-tidy over all sources
+	@scripts/tidy --all
+
+clean:                ## remove the build folder
+	@rm -rf build
