@@ -1,0 +1,94 @@
+#pragma once
+
+// An experiment file, parsed and checked: the whole truth of a run. Tables and keys follow the path
+// of the data: data → model → privacy → algorithm → runtime → experiment. Every key is declared once,
+// in Describe(); parser, range checks, help, docs/options.md and the resolved config derive from it.
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/option.h"
+#include "core/result.h"
+
+namespace tacit {
+
+struct Config {
+  struct {
+    std::string source, test;                 // a known name, a file, or synthetic-…
+    std::string format = "auto";
+    std::string labels_file;
+    std::size_t rows = 0, skip = 0, features = 0;
+    std::size_t clients = 10, rows_per_client = 0;
+    std::string split = "blocks";
+    double alpha = 0.3;
+    double scale = 1.0;
+    bool intercept = false;
+    std::string row_norm = "none";
+    double row_bound = 1.0;
+    double positive = 1.0;
+    double label_bound = std::numeric_limits<double>::infinity();
+    bool header = false;
+    std::string label_column, group_column, separator = ",";
+    std::vector<std::string> drop;
+    double missing = 0.0;
+    double density = 0.1, label_noise = 0.05, heterogeneity = 0.0;     // synthetic only
+  } data;
+  struct {
+    std::string name = "logistic";
+    std::size_t classes = 0;                  // softmax; 0: from the data set's public facts
+    double l2 = 0.0;
+    std::string penalty = "none";
+    double weight = 0.0, radius = 10.0;
+  } model;
+  struct {
+    double epsilon = 1.0, delta = 1e-5;
+    std::vector<double> budgets;              // ε per client; empty: epsilon for everyone
+    std::string unit = "record";
+    std::string adjacency = "replace-one";
+    double clip = 1.0;
+    std::string mechanism = "lattice_gaussian";
+    std::string noise = "entropy";
+  } privacy;
+  struct {
+    std::string name = "primal-dual", mode = "certified";
+    std::size_t rounds = 100;
+    double gamma = 0.0;                       // 0: the largest step the theory allows
+    std::string allocation = "dynamic", factor = "sharp", scaling = "printed";
+    double strong_convexity = -1.0;           // −1: l2 times the scaling
+    double initial_error = 0.0;               // public guess of E[Φ¹]; 0: none
+    double variance_cap = std::numeric_limits<double>::infinity();     // on the noise of one released sum
+  } algorithm;
+  struct {
+    std::string name = "threads";
+    std::size_t threads = 0;                  // 0: one per core
+  } runtime;
+  struct {
+    std::string name, output = "runs";
+    std::size_t seed = 42;
+    std::size_t trace_every = 0;              // 0: about a hundred points a run
+    bool oracle = false;
+    std::size_t reserve = 64;
+  } experiment;
+
+  std::filesystem::path file;                 // where it came from; empty if none
+};
+
+// The sections of an experiment file, bound to the fields of this config (which must stay put).
+std::vector<Section> Describe(Config&);
+
+struct Assignment {                           // --set key=value
+  std::string key;                            // "privacy.epsilon"
+  std::string value;
+};
+
+// Reads a TOML file (empty path: defaults), then applies assignments. Every error names the key, the
+// value, the file with line, and the remedy. A [sweep] table is left to LoadSweep.
+Result<Config> LoadConfig(const std::filesystem::path& file, const std::vector<Assignment>& sets);
+Result<Config> ParseConfig(std::string_view toml, const std::string& name, const std::vector<Assignment>& sets);
+Status SetKey(Config&, std::string_view full_key, const Value&);
+Result<Assignment> ParseAssignment(std::string_view text);       // "privacy.epsilon=2"
+std::string ToToml(Config);                   // resolved: every key with its value
+std::string OptionsReference();               // docs/options.md
+
+}  // namespace tacit

@@ -1,0 +1,87 @@
+#pragma once
+
+// From a config to a trained model with a certificate.
+#include <atomic>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/vec.h"
+#include "experiment/config.h"
+#include "experiment/plan.h"
+
+namespace tacit {
+
+// Metrics that apply to a run; each is absent where it does not.
+struct Metrics {
+  std::optional<double> loss, accuracy;                  // on the test set, or through the oracle
+  std::optional<double> optimality, consensus;           // oracle only
+  std::optional<double> train_loss, train_accuracy;      // oracle only
+};
+
+struct Progress {
+  std::uint32_t round = 0;
+  std::size_t rounds = 0;
+  double epsilon = 0;                  // spent so far (largest over clients), upper bound; ∞ if not private
+  double seconds = 0;
+  const Metrics* metrics = nullptr;    // set when this round was traced
+};
+
+struct TrainHooks {
+  std::function<void(const Plan&)> planned;              // before any data is touched
+  std::function<void(const Progress&)> progress;         // after every round; must be cheap
+  const std::atomic<bool>* interrupt = nullptr;          // set: stop after this round, with a valid certificate
+  bool write_folder = true;                              // false: results only (sweeps keep no folders)
+};
+
+struct RunResult {
+  std::string run;                     // name of the folder and of the ledger entry
+  std::filesystem::path folder;        // empty if none was written
+  Plan plan;
+  std::size_t rounds_done = 0;
+  bool interrupted = false;
+  Metrics metrics;
+  double mu = 0, certified_epsilon = 0, certified_epsilon_lower = 0;
+  std::optional<double> claimed_epsilon;
+  bool replayable = false;
+  std::vector<std::string> oracle_metrics;
+  std::size_t bytes_up = 0, bytes_down = 0;
+  double seconds = 0;                  // training alone
+  unsigned threads = 1;
+  Vec model;
+  std::string model_sha256;
+  std::vector<std::pair<std::uint32_t, Metrics>> trace;
+};
+
+Result<RunResult> Train(const Config&, const TrainHooks& = {});
+
+// {"algorithm": …, "mode": …, "rounds": …, "metrics": {…}, "privacy": {…}, …}: what `train --json` prints.
+nlohmann::json ToJson(const RunResult&, const Config&);
+nlohmann::json ToJson(const Plan&);
+nlohmann::json ToJson(const Metrics&);
+
+// The certificate, as JSON and as text for people who sign.
+nlohmann::json Certificate(const RunResult&, const Config&);
+std::string CertificateText(const nlohmann::json& certificate);
+
+// A finished run, read back from its folder.
+struct SavedRun {
+  std::filesystem::path folder;
+  Config config;
+  Vec model;
+};
+Result<SavedRun> OpenRun(const std::filesystem::path& folder);
+
+// Predictions of a saved model on new data, row-major with `outputs` columns, and its metrics where
+// labels allow them. `source` as in data.source; preprocessing is the run's own.
+struct Evaluation {
+  std::size_t rows = 0, outputs = 0;
+  Vec scores;
+  Metrics metrics;
+};
+Result<Evaluation> Evaluate(const SavedRun&, const std::string& source, const std::vector<Assignment>& data_sets);
+
+}  // namespace tacit
