@@ -26,6 +26,11 @@ struct StreamId {
   std::uint32_t round = 0;
 };
 
+namespace internal {
+// Philox4x64-10: the block at a counter under a key.
+std::array<std::uint64_t, 4> Philox4x64(std::array<std::uint64_t, 4> counter, std::array<std::uint64_t, 2> key);
+}  // namespace internal
+
 // Counter-based generator (Philox4x64-10; Salmon et al., SC 2011). Satisfies
 // UniformRandomBitGenerator.
 class Stream {
@@ -36,7 +41,7 @@ class Stream {
   static constexpr std::uint64_t min() { return 0; }
   static constexpr std::uint64_t max() { return ~std::uint64_t{0}; }
   double Uniform();                              // [0, 1), 53 bits
-  double Normal();                               // for synthetic data and tests; not for privacy
+  double Normal();                               // one word, by inversion; for synthetic data and tests; not for privacy
   std::uint64_t Below(std::uint64_t n);          // uniform on 0..n-1, no modulo bias; n > 0
  private:
   std::array<std::uint64_t, 2> key_;
@@ -46,7 +51,9 @@ class Stream {
 };
 
 // Random bits for privacy noise. Not copyable; one per thread. Fails closed: if the generator
-// cannot deliver, the process stops rather than release a value with poor noise.
+// cannot deliver, the process stops rather than release a value with poor noise. From entropy, a
+// child of fork() draws a fresh key, and the key is replaced after every refill, so what was handed
+// out cannot be recomputed later. A replayable one repeats its stream wherever its id is used.
 class NoiseRng {
  public:
   // Keyed by the operating system's generator.
