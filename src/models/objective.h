@@ -2,6 +2,11 @@
 
 // What is minimised: f(x) = (1/m) Σ_l f_l(x) over one client's records — the part that depends on
 // data. Regularisers are public and live in regularizer.h.
+//
+//   logistic       f_l(x) = log(1 + exp(−y aᵀx)),  y = ±1 (a label > 0 counts as +1, any other as −1)
+//   softmax        f_l(x) = log Σ_c exp(aᵀx_c) − aᵀx_y,  y in 0 … K−1 (any other label counts as 0);
+//                  x is K × features, row-major: x_c = x[c·features … (c + 1)·features)
+//   least squares  f_l(x) = ½ (aᵀx − y)²
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -20,11 +25,12 @@ struct Workspace {
 // Contracts. Thread-safe: all methods are const and keep nothing. No method may depend on anything
 // but its arguments, write anywhere else, or branch to an error on data: non-finite input yields
 // some value, and the clipper turns a record whose norm is not finite into the zero vector.
+// The same arguments give the same bits, on any thread.
 class Objective {
  public:
   virtual ~Objective() = default;
 
-  virtual std::size_t dim(std::size_t features) const = 0;      // length of x
+  virtual std::size_t dim(std::size_t features) const = 0;   // length of x
 
   // (1/m) Σ f_l(x); 0 for an empty shard.
   virtual double Value(const Shard&, View x, Workspace&) const = 0;
@@ -34,6 +40,9 @@ class Objective {
   //   RecordNorms   fills norm[l] ≥ ‖∇f_l(x)‖₂ in real arithmetic (rounding included), and keeps in
   //                 the workspace what the second pass needs;
   //   WeightedSum   g ← g + Σ_l weight[l] ∇f_l(x), same shard, x and workspace.
+  // Here ∇f_l is the vector that WeightedSum adds: (computed derivative of the loss) · row. The bound
+  // holds for that vector, whose sensitivity is what counts, and not merely for the mathematical
+  // gradient that it approximates. norm[l] is not finite if the derivative or the row's norm is not.
   // A weight of 0 contributes exactly nothing, even if the record is not finite.
   virtual void RecordNorms(const Shard&, View x, Workspace&, Span norm) const = 0;
   virtual void WeightedSum(const Shard&, View x, Workspace&, View weight, Span g) const = 0;
@@ -43,20 +52,27 @@ class Objective {
   virtual std::size_t Roundings(std::size_t records) const { return records + 8; }
 
   // sup over all records with ‖row‖ ≤ row_bound (and labels as preprocessed) and all x of ‖∇f_l(x)‖:
-  // what holds without clipping. nullopt: no such bound.
+  // what holds without clipping, for the computed derivatives too. nullopt: no such bound.
   virtual std::optional<double> RecordBound(double row_bound) const = 0;
   // Smoothness constant of f under the same bound, if there is one.
   virtual std::optional<double> Smoothness(double row_bound) const = 0;
+
+  // h ← h + weight Σ_l ∇²f_l(x), lower triangle of a dim × dim row-major matrix. False, with h
+  // untouched: the model has no second derivatives to offer.
+  virtual bool AddHessian(const Shard&, View /*x*/, Workspace&, double /*weight*/, Span /*h*/) const {
+    return false;
+  }
 
   // Predicted score per row: the margin for a binary model, one per class for a classifier, the value
   // for a regression. out has rows × outputs() entries, row-major.
   virtual std::size_t outputs() const = 0;
   virtual void Predict(const Shard&, View x, Span out) const = 0;
-  // Fraction of rows predicted right; nullopt where accuracy does not apply.
+  // Fraction of rows predicted right (a margin of 0 means +1; among equal scores the lowest class
+  // wins); nullopt where accuracy does not apply, and for an empty shard.
   virtual std::optional<double> Accuracy(const Shard&, View x) const = 0;
 };
 
 enum class Loss { kLogistic, kSoftmax, kLeastSquares };
-std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);   // classes: softmax only
+std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);   // classes: softmax only, at least 2
 
 }  // namespace tacit

@@ -1,0 +1,24 @@
+#include "models/linear_model.h"
+#include "models/losses.h"
+
+namespace tacit {
+namespace {
+
+struct LeastSquaresLink {
+  static constexpr double kSmoothness = 1.0;
+  static constexpr bool kHasAccuracy = false;
+  static std::optional<double> SlopeBound() { return std::nullopt; }   // grows with x
+  static double Loss(double margin, double label) {
+    const double r = margin - label;
+    return 0.5 * r * r;
+  }
+  static double Slope(double margin, double label) { return margin - label; }
+  static double Curvature(double, double) { return 1.0; }
+  static bool Right(double, double) { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> MakeLeastSquares() { return std::make_unique<LinearModel<LeastSquaresLink>>(); }
+
+}  // namespace tacit

@@ -1,0 +1,114 @@
+#pragma once
+
+// Models with one margin per record, f_l(x) = loss(aᵀx, y), hence ∇f_l = slope·a. A Link gives the loss:
+//
+//   static constexpr double kSmoothness;                         sup of the second derivative
+//   static std::optional<double> SlopeBound();                   sup |slope|, as computed
+//   static double Loss(double margin, double label);
+//   static double Slope(double margin, double label);            without branches: called in blocks
+//   static double Curvature(double margin, double label);
+//   static bool Right(double margin, double label);  kHasAccuracy
+#include <algorithm>
+#include <cmath>
+
+#include "core/round.h"
+#include "models/objective.h"
+#include "models/rows.h"
+#include "models/second_order.h"
+
+namespace tacit {
+
+template <class Link>
+class LinearModel final : public Objective {
+ public:
+  std::size_t dim(std::size_t features) const override { return features; }
+
+  double Value(const Shard& shard, View x, Workspace& ws) const override {
+    const std::size_t m = shard.size();
+    if (m == 0) return 0;
+    Grow(ws.a, m);
+    Margins(shard, x, 1, 0, m, ws.a);
+    const double sum = SumOf(m, [&](std::size_t l) { return Link::Loss(ws.a[l], shard.label(l)); });
+    return sum / static_cast<double>(m);
+  }
+
+  // Keeps the slopes in ws.a.
+  void RecordNorms(const Shard& shard, View x, Workspace& ws, Span norm) const override {
+    const std::size_t m = shard.size();
+    TACIT_CHECK(norm.size() == m);
+    Grow(ws.a, m);
+    Margins(shard, x, 1, 0, m, ws.a);
+    // Blocks of a fixed length, so that the loops below vectorise at any optimisation level.
+    std::size_t l = 0;
+    for (; l + kBlock <= m; l += kBlock) SlopeBlock(shard, l, kBlock, ws.a.data() + l, norm.data() + l);
+    if (l < m) SlopeBlock(shard, l, m - l, ws.a.data() + l, norm.data() + l);
+  }
+
+  void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
+    TACIT_CHECK(weight.size() == shard.size());
+    AddRows(shard, ws.a, 1, weight, g);
+  }
+
+  // weight·slope is one, the fused additions are m (AddRows); one to spare.
+  std::size_t Roundings(std::size_t records) const override { return records + 2; }
+
+  std::optional<double> RecordBound(double row_bound) const override {
+    const std::optional<double> slope = Link::SlopeBound();
+    if (!slope || !(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
+    return MulUp(*slope, row_bound);
+  }
+  std::optional<double> Smoothness(double row_bound) const override {
+    if (!(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
+    return MulUp(Link::kSmoothness, MulUp(row_bound, row_bound));
+  }
+
+  bool AddHessian(const Shard& shard, View x, Workspace& ws, double weight, Span h) const override {
+    const std::size_t m = shard.size();
+    Grow(ws.a, m);
+    Margins(shard, x, 1, 0, m, ws.a);
+    for (std::size_t l = 0; l < m; ++l) ws.a[l] = weight * Link::Curvature(ws.a[l], shard.label(l));
+    AddOuterProducts(shard, ws.a, h, shard.features());
+    return true;
+  }
+
+  std::size_t outputs() const override { return 1; }
+  void Predict(const Shard& shard, View x, Span out) const override {
+    TACIT_CHECK(out.size() == shard.size());
+    Margins(shard, x, 1, 0, shard.size(), out);
+  }
+
+  std::optional<double> Accuracy(const Shard& shard, View x) const override {
+    const std::size_t m = shard.size();
+    if (!Link::kHasAccuracy || m == 0) return std::nullopt;
+    double margin[256];
+    std::size_t right = 0;
+    for (std::size_t first = 0; first < m; first += std::size(margin)) {
+      const std::size_t count = std::min(m - first, std::size(margin));
+      Margins(shard, x, 1, first, count, margin);
+      for (std::size_t l = 0; l < count; ++l) right += Link::Right(margin[l], shard.label(first + l));
+    }
+    return static_cast<double>(right) / static_cast<double>(m);
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 16;
+
+  // margin[0 … count) → slope in place, and the bounds of the norms.
+  static void SlopeBlock(const Shard& shard, std::size_t first, std::size_t count, double* margin,
+                         double* norm) {
+    double z[kBlock] = {}, y[kBlock] = {}, a[kBlock] = {};
+    for (std::size_t k = 0; k < count; ++k) {
+      z[k] = margin[k];
+      y[k] = shard.label(first + k);
+      a[k] = shard.norm(first + k);
+    }
+    for (std::size_t k = 0; k < kBlock; ++k) z[k] = Link::Slope(z[k], y[k]);
+    for (std::size_t k = 0; k < kBlock; ++k) a[k] = NormBound(std::abs(z[k]), a[k]);
+    for (std::size_t k = 0; k < count; ++k) {
+      margin[k] = z[k];
+      norm[k] = a[k];
+    }
+  }
+};
+
+}  // namespace tacit

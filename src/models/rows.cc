@@ -1,0 +1,216 @@
+#include "models/rows.h"
+
+#include <cmath>
+#if defined(__FMA__) && defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+namespace tacit {
+namespace {
+
+using Lanes = double __attribute__((vector_size(32), aligned(8), may_alias));   // unaligned on purpose
+
+inline Lanes Load(const double* p) { return *reinterpret_cast<const Lanes*>(p); }
+inline void Store(double* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
+
+// One rounding with or without the instruction: both branches give the same bits.
+inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
+#if defined(__FMA__) && defined(__AVX__)
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  return Lanes{std::fma(a[0], b[0], c[0]), std::fma(a[1], b[1], c[1]), std::fma(a[2], b[2], c[2]),
+               std::fma(a[3], b[3], c[3])};
+#endif
+}
+
+// f(row) for rows first … first + count: the layout is decided once, not per row.
+template <class F>
+inline void ForSparseRows(const Shard& shard, std::size_t first, std::size_t count, F f) {
+  if (!shard.contiguous()) {
+    for (std::size_t l = 0; l < count; ++l) f(l, shard.row(first + l));
+    return;
+  }
+  const Dataset& data = shard.dataset();
+  const std::uint64_t* begin = data.row_begin.data() + shard.begin() + first;
+  for (std::size_t l = 0; l < count; ++l)
+    f(l, Row{data.value.data() + begin[l], data.column.data() + begin[l], begin[l + 1] - begin[l]});
+}
+
+inline double SparseDot(const Row& row, const double* x) {
+  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  std::size_t k = 0;
+  for (; k + 4 <= row.size; k += 4) {
+    s0 = std::fma(row.value[k], x[row.index[k]], s0);
+    s1 = std::fma(row.value[k + 1], x[row.index[k + 1]], s1);
+    s2 = std::fma(row.value[k + 2], x[row.index[k + 2]], s2);
+    s3 = std::fma(row.value[k + 3], x[row.index[k + 3]], s3);
+  }
+  for (; k < row.size; ++k) s0 = std::fma(row.value[k], x[row.index[k]], s0);
+  return (s0 + s2) + (s1 + s3);
+}
+
+// R rows against G blocks of x: enough independent sums to hide the latency of the addition.
+template <std::size_t R, std::size_t G>
+void DenseMargins(const double* const* row, const double* x, std::size_t features, double* out,
+                  std::size_t outputs) {
+  Lanes sum[R][G] = {};
+  std::size_t j = 0;
+  for (; j + 4 <= features; j += 4) {
+    Lanes a[R];
+    for (std::size_t r = 0; r < R; ++r) a[r] = Load(row[r] + j);
+    for (std::size_t c = 0; c < G; ++c) {
+      const Lanes b = Load(x + c * features + j);
+      for (std::size_t r = 0; r < R; ++r) sum[r][c] = MulAdd(a[r], b, sum[r][c]);
+    }
+  }
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t c = 0; c < G; ++c) {
+      const Lanes s = sum[r][c];
+      double total = (s[0] + s[2]) + (s[1] + s[3]);
+      for (std::size_t k = j; k < features; ++k) total = std::fma(row[r][k], x[c * features + k], total);
+      out[r * outputs + c] = total;
+    }
+}
+
+template <std::size_t R>
+void DenseMarginsOf(const double* const* row, const double* x, std::size_t features, double* out,
+                    std::size_t outputs) {
+  std::size_t c = 0;
+  for (; c + 5 <= outputs; c += 5) DenseMargins<R, 5>(row, x + c * features, features, out + c, outputs);
+  switch (outputs - c) {
+    case 1: return DenseMargins<R, 1>(row, x + c * features, features, out + c, outputs);
+    case 2: return DenseMargins<R, 2>(row, x + c * features, features, out + c, outputs);
+    case 3: return DenseMargins<R, 3>(row, x + c * features, features, out + c, outputs);
+    case 4: return DenseMargins<R, 4>(row, x + c * features, features, out + c, outputs);
+    default: return;
+  }
+}
+
+// Rows whose multiples are added together while their tile of g stays in registers.
+constexpr std::size_t kChunk = 32;
+
+// g_c[0 … 4L) += Σ_r coefficient[r·G + c] row_r[0 … 4L), in the order of r.
+template <std::size_t G, std::size_t L>
+inline void AddTile(const double* const* row, const double* coefficient, std::size_t rows, std::size_t at,
+                    double* g, std::size_t features) {
+  Lanes sum[G][L];
+  for (std::size_t c = 0; c < G; ++c)
+    for (std::size_t i = 0; i < L; ++i) sum[c][i] = Load(g + c * features + at + 4 * i);
+  for (std::size_t r = 0; r < rows; ++r) {
+    Lanes a[L];
+    for (std::size_t i = 0; i < L; ++i) a[i] = Load(row[r] + at + 4 * i);
+    for (std::size_t c = 0; c < G; ++c) {
+      const double w = coefficient[r * G + c];
+      const Lanes b = {w, w, w, w};
+      for (std::size_t i = 0; i < L; ++i) sum[c][i] = MulAdd(b, a[i], sum[c][i]);
+    }
+  }
+  for (std::size_t c = 0; c < G; ++c)
+    for (std::size_t i = 0; i < L; ++i) Store(g + c * features + at + 4 * i, sum[c][i]);
+}
+
+template <std::size_t G>
+void AddDenseChunk(const double* const* row, const double* coefficient, std::size_t rows, double* g,
+                   std::size_t features) {
+  constexpr std::size_t kWide = G == 1 ? 8 : G == 2 ? 4 : 2;
+  std::size_t j = 0;
+  for (; j + 4 * kWide <= features; j += 4 * kWide) AddTile<G, kWide>(row, coefficient, rows, j, g, features);
+  for (; j + 4 <= features; j += 4) AddTile<G, 1>(row, coefficient, rows, j, g, features);
+  for (; j < features; ++j)
+    for (std::size_t c = 0; c < G; ++c) {
+      double total = g[c * features + j];
+      for (std::size_t r = 0; r < rows; ++r) total = std::fma(coefficient[r * G + c], row[r][j], total);
+      g[c * features + j] = total;
+    }
+}
+
+template <std::size_t G>
+void AddDenseGroup(const double* const* row, const double* weight, const std::size_t* at, std::size_t rows,
+                   View coefficient, std::size_t outputs, std::size_t c, Span g, std::size_t features) {
+  double scaled[kChunk * G];
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t k = 0; k < G; ++k) scaled[r * G + k] = weight[r] * coefficient[at[r] * outputs + c + k];
+  AddDenseChunk<G>(row, scaled, rows, g.data() + c * features, features);
+}
+
+}  // namespace
+
+void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first, std::size_t count,
+             Span out) {
+  if (count == 0) return;
+  const std::size_t features = shard.features();
+  TACIT_CHECK(x.size() == outputs * features && out.size() >= count * outputs);
+  if (shard.sparse()) {
+    if (outputs == 1) {
+      ForSparseRows(shard, first, count,
+                    [&](std::size_t l, const Row& row) { out[l] = SparseDot(row, x.data()); });
+    } else {
+      ForSparseRows(shard, first, count, [&](std::size_t l, const Row& row) {
+        for (std::size_t c = 0; c < outputs; ++c)
+          out[l * outputs + c] = SparseDot(row, x.data() + c * features);
+      });
+    }
+    return;
+  }
+  std::size_t l = 0;
+  const auto pointer = [&](std::size_t i) { return shard.row(first + i).value; };
+  if (outputs == 1) {
+    for (; l + 4 <= count; l += 4) {
+      const double* row[4] = {pointer(l), pointer(l + 1), pointer(l + 2), pointer(l + 3)};
+      DenseMargins<4, 1>(row, x.data(), features, out.data() + l, 1);
+    }
+  } else {
+    for (; l + 2 <= count; l += 2) {
+      const double* row[2] = {pointer(l), pointer(l + 1)};
+      DenseMarginsOf<2>(row, x.data(), features, out.data() + l * outputs, outputs);
+    }
+  }
+  for (; l < count; ++l) {
+    const double* row[1] = {pointer(l)};
+    DenseMarginsOf<1>(row, x.data(), features, out.data() + l * outputs, outputs);
+  }
+}
+
+void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View weight, Span g) {
+  const std::size_t m = weight.size();
+  if (m == 0) return;
+  const std::size_t features = shard.features();
+  TACIT_CHECK(m <= shard.size() && coefficient.size() >= m * outputs && g.size() == outputs * features);
+  if (shard.sparse()) {
+    ForSparseRows(shard, 0, m, [&](std::size_t l, const Row& row) {
+      const double w = weight[l];
+      if (w == 0) return;
+      for (std::size_t c = 0; c < outputs; ++c) {
+        const double scaled = w * coefficient[l * outputs + c];
+        double* gc = g.data() + c * features;
+        for (std::size_t k = 0; k < row.size; ++k)
+          gc[row.index[k]] = std::fma(scaled, row.value[k], gc[row.index[k]]);
+      }
+    });
+    return;
+  }
+  const double* row[kChunk];
+  double w[kChunk];
+  std::size_t at[kChunk];
+  for (std::size_t l = 0; l < m;) {
+    std::size_t rows = 0;
+    for (; l < m && rows < kChunk; ++l) {
+      if (weight[l] == 0) continue;
+      row[rows] = shard.row(l).value;
+      w[rows] = weight[l];
+      at[rows] = l;
+      ++rows;
+    }
+    std::size_t c = 0;
+    for (; c + 5 <= outputs; c += 5) AddDenseGroup<5>(row, w, at, rows, coefficient, outputs, c, g, features);
+    switch (outputs - c) {
+      case 1: AddDenseGroup<1>(row, w, at, rows, coefficient, outputs, c, g, features); break;
+      case 2: AddDenseGroup<2>(row, w, at, rows, coefficient, outputs, c, g, features); break;
+      case 3: AddDenseGroup<3>(row, w, at, rows, coefficient, outputs, c, g, features); break;
+      case 4: AddDenseGroup<4>(row, w, at, rows, coefficient, outputs, c, g, features); break;
+      default: break;
+    }
+  }
+}
+
+}  // namespace tacit
