@@ -39,7 +39,7 @@ class Dataset {
   std::vector<std::uint32_t> column;           // sparse only
   std::vector<std::uint64_t> row_begin;        // sparse only, rows + 1 entries
   std::vector<double> label;
-  std::vector<std::uint32_t> group;            // optional: which client a row belongs to (a column of the file)
+  std::vector<std::uint32_t> group;  // optional: which client a row belongs to (a column of the file)
   std::vector<std::string> group_name;
 
   // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
@@ -53,7 +53,8 @@ class Dataset {
 class Shard {
  public:
   Shard() = default;
-  Shard(const Dataset& data, std::size_t begin, std::size_t size) : data_(&data), begin_(begin), size_(size) {}
+  Shard(const Dataset& data, std::size_t begin, std::size_t size)
+      : data_(&data), begin_(begin), size_(size) {}
   // The rows pick[0], pick[1], … of this (contiguous) shard; pick must outlive the result.
   Shard Pick(std::span<const std::uint32_t> pick) const {
     Shard s = *this;
@@ -67,7 +68,7 @@ class Shard {
   double row_bound() const { return data_->row_bound; }
   Row row(std::size_t i) const { return data_->row(At(i)); }
   double label(std::size_t i) const { return data_->label[At(i)]; }
-  double norm(std::size_t i) const { return data_->norm[At(i)]; }   // ≥ ‖row i‖₂
+  double norm(std::size_t i) const { return data_->norm[At(i)]; }  // ≥ ‖row i‖₂
   const Dataset& dataset() const { return *data_; }
   std::size_t begin() const { return begin_; }
   bool contiguous() const { return pick_ == nullptr; }

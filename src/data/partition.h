@@ -1,7 +1,8 @@
 #pragma once
 
 // Who holds which rows. The partition is public; it reorders the data set so that each client's
-// rows lie together.
+// rows lie together. In a simulation it stands for how the data came to be where they are: the split
+// itself is not charged.
 #include <cstdint>
 #include <vector>
 
@@ -14,15 +15,18 @@ namespace tacit {
 enum class Split {
   kBlocks,      // contiguous blocks in file order
   kIid,         // a seeded shuffle, then blocks
-  kByLabel,     // sorted by label, then blocks
-  kDirichlet,   // each class spread over the clients by Dirichlet(alpha)
+  kByLabel,     // sorted by label (file order among equals), then blocks
+  kDirichlet,   // each class spread over the clients by Dirichlet(alpha) (Hsu, Qi & Brown 2019)
   kColumn,      // the file's own group column
 };
 
 struct PartitionOptions {
   Split split = Split::kBlocks;
   std::size_t clients = 1;             // ignored by kColumn
-  std::size_t rows_per_client = 0;     // 0: as equal as possible over all rows; otherwise exactly so many
+  // 0: as equal as possible over all rows (the first rows mod clients clients hold one row more);
+  // otherwise exactly so many, and the rest is left out: the last rows of the file, for kIid a random
+  // choice, for kColumn the last rows of each group. Not for kDirichlet, whose sizes are random.
+  std::size_t rows_per_client = 0;
   double alpha = 0.3;
   std::uint64_t seed = 42;
 };
@@ -32,10 +36,15 @@ struct Partition {
   std::vector<std::size_t> begin;      // clients + 1 entries
   std::size_t clients() const { return begin.size() - 1; }
   std::size_t size(std::size_t client) const { return begin[client + 1] - begin[client]; }
-  Private<Shard> shard(std::size_t client) const { return Private<Shard>(Shard(data, begin[client], size(client))); }
+  // A view of data: this Partition must outlive it and stay where it is.
+  Private<Shard> shard(std::size_t client) const {
+    return Private<Shard>(Shard(data, begin[client], size(client)));
+  }
 };
 
 // More clients than rows, an empty client or a missing group column is an error.
+// kDirichlet: a client left without rows takes the last row of the client that holds most (the first
+// such client), so every client ends with at least one.
 Result<Partition> MakePartition(const PartitionOptions&, Dataset);
 
 }  // namespace tacit

@@ -1,0 +1,213 @@
+#include "data/partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tacit {
+namespace {
+
+using Order = std::vector<std::size_t>;
+
+// Parts of the partition's randomness, told apart by the round of the stream.
+enum : std::uint32_t { kShuffleAll = 0, kShuffleClass = 1, kShares = 2 };
+
+Stream StreamFor(const PartitionOptions& o, std::size_t who, std::uint32_t part) {
+  return Stream({.seed = o.seed,
+                 .purpose = Purpose::kPartition,
+                 .who = static_cast<std::uint32_t>(who),
+                 .round = part});
+}
+
+void Shuffle(Order& order, Stream stream) {              // Fisher–Yates
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[stream.Below(i)]);
+}
+
+// log of a Gamma(alpha, 1) variate: Marsaglia & Tsang (2000) for alpha + 1, then × U^(1/alpha). In
+// logarithms, because for small alpha the variate itself underflows.
+double LogGamma(double alpha, Stream& stream) {
+  const double d = alpha + 1 - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = stream.Normal();
+    const double cube = 1 + c * x;
+    if (cube <= 0) continue;
+    const double v = cube * cube * cube;
+    const double u = 1 - stream.Uniform();               // (0, 1]
+    if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v))
+      return std::log(d * v) + std::log(1 - stream.Uniform()) / alpha;
+  }
+}
+
+Vec DirichletShares(std::size_t clients, double alpha, Stream stream) {
+  Vec p(clients);
+  for (double& v : p) v = LogGamma(alpha, stream);
+  const double top = *std::max_element(p.begin(), p.end());
+  for (double& v : p) v = std::exp(v - top);
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& v : p) v /= sum;
+  return p;
+}
+
+std::vector<Order> Dirichlet(const PartitionOptions& o, const Dataset& d) {
+  Order sorted(d.rows());
+  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](std::size_t a, std::size_t b) { return d.label[a] < d.label[b]; });
+  std::vector<Order> held(o.clients);
+  std::size_t number = 0;
+  for (std::size_t from = 0; from < sorted.size(); ++number) {
+    std::size_t to = from;
+    while (to < sorted.size() && d.label[sorted[to]] == d.label[sorted[from]]) ++to;
+    Order rows(sorted.begin() + static_cast<std::ptrdiff_t>(from),
+               sorted.begin() + static_cast<std::ptrdiff_t>(to));
+    Shuffle(rows, StreamFor(o, number, kShuffleClass));
+    const Vec share = DirichletShares(o.clients, o.alpha, StreamFor(o, number, kShares));
+    double sum = 0;
+    std::size_t next = 0;
+    for (std::size_t c = 0; c < o.clients; ++c) {
+      sum += share[c];
+      const double cut = std::round(std::min(sum, 1.0) * static_cast<double>(rows.size()));
+      const std::size_t stop =
+          c + 1 == o.clients ? rows.size() : std::min(rows.size(), static_cast<std::size_t>(cut));
+      for (; next < stop; ++next) held[c].push_back(rows[next]);
+    }
+    from = to;
+  }
+  const auto fewer = [](const Order& a, const Order& b) { return a.size() < b.size(); };
+  for (Order& mine : held) {
+    if (!mine.empty()) continue;
+    Order& most = *std::max_element(held.begin(), held.end(), fewer);
+    mine.push_back(most.back());
+    most.pop_back();
+  }
+  return held;
+}
+
+Dataset Reorder(const Dataset& d, const Order& order) {
+  Dataset out;
+  out.name = d.name;
+  out.features = d.features;
+  out.group_name = d.group_name;
+  out.row_bound = d.row_bound;
+  std::size_t entries = 0;
+  for (const std::size_t i : order) entries += d.row(i).size;
+  out.value.reserve(entries);
+  if (d.sparse()) {
+    out.column.reserve(entries);
+    out.row_begin.reserve(order.size() + 1);
+    out.row_begin.push_back(0);
+  }
+  for (const std::size_t i : order) {
+    const Row r = d.row(i);
+    out.value.insert(out.value.end(), r.value, r.value + r.size);
+    if (d.sparse()) {
+      out.column.insert(out.column.end(), r.index, r.index + r.size);
+      out.row_begin.push_back(out.value.size());
+    }
+    out.label.push_back(d.label[i]);
+    if (!d.group.empty()) out.group.push_back(d.group[i]);
+    if (!d.norm.empty()) out.norm.push_back(d.norm[i]);
+  }
+  return out;
+}
+
+Status Check(const PartitionOptions& o, const Dataset& d) {
+  const std::size_t rows = d.rows();
+  if (o.split == Split::kColumn) {
+    if (d.group.empty())
+      return Fail(Code::kInvalidArgument,
+                  "split = column: the data set has no group column; name one with csv.group or choose "
+                  "another split");
+    return Ok{};
+  }
+  if (o.clients == 0) return Fail(Code::kInvalidArgument, "clients = 0: at least one client is needed");
+  if (o.clients > rows)
+    return Fail(Code::kInvalidArgument,
+                "clients = {}: the data set has {} rows, and every client needs one; lower clients",
+                o.clients, rows);
+  if (o.rows_per_client > rows / o.clients)
+    return Fail(Code::kInvalidArgument,
+                "rows_per_client = {}: {} clients can have at most {} each of {} rows; lower rows_per_client "
+                "or clients",
+                o.rows_per_client, o.clients, rows / o.clients, rows);
+  if (o.split == Split::kDirichlet) {
+    if (!(o.alpha >= 1e-3 && o.alpha <= 1e6))
+      return Fail(Code::kInvalidArgument, "alpha = {}: must be between 0.001 and 1e6", o.alpha);
+    if (o.rows_per_client != 0)
+      return Fail(Code::kInvalidArgument,
+                  "rows_per_client = {}: a Dirichlet split has random sizes; leave it at 0",
+                  o.rows_per_client);
+    for (const double y : d.label)
+      if (std::isnan(y))
+        return Fail(Code::kMalformed, "a label is NaN; preprocess the data set before the split");
+  }
+  return Ok{};
+}
+
+Result<std::vector<Order>> ByColumn(const PartitionOptions& o, const Dataset& d) {
+  std::vector<Order> held(d.group_name.size());
+  for (std::size_t i = 0; i < d.rows(); ++i) {
+    TACIT_CHECK(d.group[i] < held.size());
+    held[d.group[i]].push_back(i);
+  }
+  for (std::size_t c = 0; c < held.size(); ++c) {
+    if (held[c].empty())
+      return Fail(Code::kInvalidArgument, "group '{}' has no rows; remove it from the group names",
+                  d.group_name[c]);
+    if (o.rows_per_client == 0) continue;
+    if (held[c].size() < o.rows_per_client)
+      return Fail(Code::kInvalidArgument, "rows_per_client = {}: group '{}' has {} rows; lower it",
+                  o.rows_per_client, d.group_name[c], held[c].size());
+    held[c].resize(o.rows_per_client);
+  }
+  return held;
+}
+
+// Blocks of the rows in this order.
+std::vector<std::size_t> Blocks(const PartitionOptions& o, std::size_t rows) {
+  std::vector<std::size_t> begin{0};
+  for (std::size_t c = 0; c < o.clients; ++c) {
+    const std::size_t size =
+        o.rows_per_client ? o.rows_per_client : rows / o.clients + (c < rows % o.clients ? 1 : 0);
+    begin.push_back(begin.back() + size);
+  }
+  return begin;
+}
+
+}  // namespace
+
+Result<Partition> MakePartition(const PartitionOptions& o, Dataset d) {
+  TACIT_OK(Check(o, d));
+  Partition out;
+  Order order;
+  if (o.split == Split::kDirichlet || o.split == Split::kColumn) {
+    std::vector<Order> held;
+    if (o.split == Split::kColumn) {
+      TACIT_TRY(held, ByColumn(o, d));
+    } else {
+      held = Dirichlet(o, d);
+    }
+    out.begin.push_back(0);
+    for (const Order& rows : held) {
+      order.insert(order.end(), rows.begin(), rows.end());
+      out.begin.push_back(order.size());
+    }
+  } else {
+    out.begin = Blocks(o, d.rows());
+    order.resize(d.rows());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (o.split == Split::kIid) Shuffle(order, StreamFor(o, 0, kShuffleAll));
+    order.resize(out.begin.back());  // before the sort, or the last label would be left out
+    if (o.split == Split::kByLabel)
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::size_t a, std::size_t b) { return d.label[a] < d.label[b]; });
+    if (o.split == Split::kBlocks && order.size() == d.rows()) {
+      out.data = std::move(d);
+      return out;
+    }
+  }
+  out.data = Reorder(d, order);
+  return out;
+}
+
+}  // namespace tacit

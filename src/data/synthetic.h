@@ -1,0 +1,37 @@
+#pragma once
+
+// Data made on the spot: a public generator for when no file can be had. Row i depends on the options
+// and i alone (not on rows), so any range of rows can be made anywhere, and more rows extend fewer.
+//
+// Model, with d features, density q, heterogeneity h and client c = i mod clients (after the
+// synthetic(α, β) data of Li et al., MLSys 2020):
+//   w, u_c, m_c ∈ ℝᵈ with independent N(0, 1) entries
+//   w_c = (w + h u_c) / √(1 + h²)                  the client's true model: h = 0 is the same for all
+//   x_j = (N(0, 1) + h m_cj) / √(q d (1 + h²)) with probability q, otherwise 0
+//   logistic: y = +1 with probability 1 / (1 + exp(−3 w_c·x)), otherwise −1; then flipped with
+//             probability label_noise
+//   linear:   y = w_c·x + label_noise · N(0, 1)
+#include <cstdint>
+
+#include "core/result.h"
+#include "data/dataset.h"
+
+namespace tacit {
+
+enum class SyntheticKind { kLogistic, kLinear };
+
+struct SyntheticOptions {
+  SyntheticKind kind = SyntheticKind::kLogistic;
+  std::size_t rows = 10000;
+  std::size_t features = 50;
+  double density = 1.0;                // (0, 1]; below 1 the data set is sparse
+  double label_noise = 0.0;  // logistic: flip probability in [0, 0.5]; linear: standard deviation
+  std::size_t clients = 1;  // groups; the group column of the result
+  double heterogeneity = 0.0;  // h ≥ 0
+  std::uint64_t seed = 42;
+};
+
+// Rows first … first + rows − 1, named synthetic-logistic or synthetic-linear, with a group column.
+Result<Dataset> MakeSynthetic(const SyntheticOptions&, std::size_t first = 0);
+
+}  // namespace tacit
