@@ -1,10 +1,11 @@
 # One target per folder; flags live on targets through tacit_flags.
+file(RELATIVE_PATH tacit_up ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/)   # as ccache writes paths
 add_library(tacit_flags INTERFACE)
 target_compile_options(tacit_flags INTERFACE
   -march=${TACIT_MARCH}
   -ffp-contract=off                    # results must not depend on the compiler's mood
   -fno-math-errno -fno-trapping-math
-  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=   # messages name src/core/x.h, wherever the clone lies
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${tacit_up}=   # messages name src/core/x.h, wherever the clone lies
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TACIT_WERROR}>:-Werror>)
 target_include_directories(tacit_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 # Eigen's alignment is ABI: pinned, so that units built with other -march agree.
