@@ -1,0 +1,278 @@
+#include "experiment/reproduce.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "experiment/toml_values.h"
+
+namespace tacit {
+namespace {
+
+using Kind = PublishedClaim::Kind;
+
+constexpr std::array<std::pair<const char*, Kind>, 5> kKinds = {{{"below", Kind::kBelow},
+                                                                 {"above", Kind::kAbove},
+                                                                 {"ratio_at_most", Kind::kRatioAtMost},
+                                                                 {"ratio_at_least", Kind::kRatioAtLeast},
+                                                                 {"grows_like", Kind::kGrowsLike}}};
+
+std::string TextOf(const toml::table& table, const char* key) {
+  const toml::node* node = table.get(key);
+  return node != nullptr && node->is_string() ? node->as_string()->get() : std::string();
+}
+
+Status ReadSelection(const toml::node& node, const std::string& file, Selection& out) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr)
+    return internal::At(
+        file, node,
+        Fail(Code::kInvalidArgument, "a selection must be a table, e.g. {{ algorithm.rounds = 3000 }}"));
+  std::vector<std::pair<std::string, const toml::node*>> leaves;
+  internal::Leaves(*table, "", leaves);
+  for (const auto& [key, leaf] : leaves) {
+    auto value = internal::ValueOf(*leaf, key);
+    if (!value.ok()) return internal::At(file, *leaf, value.error());
+    Config probe;
+    if (Status s = SetKey(probe, key, *value); !s.ok()) return internal::At(file, *leaf, s.error());
+    out.emplace_back(key, *std::move(value));
+  }
+  return Ok{};
+}
+
+Status ReadCheck(const toml::table& check, const std::string& file, PublishedClaim& claim) {
+  const auto bad = [&](const toml::node& node, std::string message) {
+    return internal::At(file, node, Error{Code::kInvalidArgument, std::move(message)});
+  };
+  bool has_kind = false, has_limit = false;
+  for (const auto& [key, node] : check) {
+    if (key.str() == "kind") {
+      const std::string kind = TextOf(check, "kind");
+      for (const auto& [name, value] : kKinds)
+        if (kind == name) claim.kind = value, has_kind = true;
+      if (!has_kind)
+        return bad(
+            node,
+            fmt::format(
+                "check.kind = \"{}\": must be below, above, ratio_at_most, ratio_at_least or grows_like",
+                kind));
+    } else if (key.str() == "metric") {
+      claim.metric = TextOf(check, "metric");
+    } else if (key.str() == "over") {
+      claim.over = TextOf(check, "over");
+    } else if (key.str() == "limit" || key.str() == "exponent" || key.str() == "tolerance") {
+      const auto number = node.value<double>();
+      if (!number || !std::isfinite(*number))
+        return bad(node, fmt::format("check.{}: must be a finite number", key.str()));
+      (key.str() == "limit"      ? claim.limit
+       : key.str() == "exponent" ? claim.exponent
+                                 : claim.tolerance) = *number;
+      has_limit |= key.str() == "limit";
+    } else if (key.str() == "at") {
+      TACIT_OK(ReadSelection(node, file, claim.at));
+    } else if (key.str() == "numerator") {
+      TACIT_OK(ReadSelection(node, file, claim.numerator));
+    } else if (key.str() == "denominator") {
+      TACIT_OK(ReadSelection(node, file, claim.denominator));
+    } else {
+      const std::string near = Nearest(key.str(), {"kind", "metric", "over", "limit", "exponent", "tolerance",
+                                                   "at", "numerator", "denominator"});
+      return bad(node, fmt::format("check.{}: unknown key{}", key.str(),
+                                   near.empty() ? "" : "; did you mean " + near + "?"));
+    }
+  }
+  if (!has_kind || claim.metric.empty()) return bad(check, "check: needs a kind and a metric");
+  if (claim.kind == Kind::kGrowsLike ? claim.over.empty() : !has_limit)
+    return bad(check, claim.kind == Kind::kGrowsLike ? "check: grows_like needs over = the key of an axis"
+                                                     : "check: needs a limit");
+  if ((claim.kind == Kind::kRatioAtMost || claim.kind == Kind::kRatioAtLeast) &&
+      (claim.numerator.empty() || claim.denominator.empty()))
+    return bad(check,
+               "check: a ratio needs a numerator and a denominator, each a selection of one grid point");
+  return Ok{};
+}
+
+// The points of the sweep that agree with the selection; a key that is no axis is settled by the base config.
+std::vector<const GridPoint*> Select(const SweepResult& sweep, const Selection& selection) {
+  std::vector<const GridPoint*> found;
+  for (const GridPoint& point : sweep.points) {
+    bool agrees = true;
+    for (const auto& [key, value] : selection)
+      for (std::size_t a = 0; a < sweep.axes.size(); ++a)
+        if (sweep.axes[a].key == key) agrees &= SameValue(point.at[a], value);
+    if (agrees) found.push_back(&point);
+  }
+  return found;
+}
+
+std::string Describe(const Selection& selection) {
+  std::string out;
+  for (const auto& [key, value] : selection)
+    out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", key.substr(key.find('.') + 1), ToText(value));
+  return out;
+}
+
+struct Mean {
+  double value = NAN;
+  std::string why;  // empty: there is a value
+};
+Mean MeanAt(const SweepResult& sweep, const Selection& selection, const std::string& metric) {
+  const auto points = Select(sweep, selection);
+  if (points.empty()) return {NAN, fmt::format("no run at {}", Describe(selection))};
+  if (points.size() > 1)
+    return {NAN,
+            fmt::format("{} fits {} points of the grid; name more axes", Describe(selection), points.size())};
+  const auto m = points[0]->metrics.find(metric);
+  if (m == points[0]->metrics.end()) return {NAN, fmt::format("the runs have no {}", metric)};
+  return {m->second.mean, ""};
+}
+
+Verdict Decided(bool holds, std::string numbers) {
+  return {holds ? Verdict::Kind::kHolds : Verdict::Kind::kFails, std::move(numbers)};
+}
+Verdict Untested(std::string why) { return {Verdict::Kind::kUntested, std::move(why)}; }
+
+Verdict CheckLimit(const PublishedClaim& c, const SweepResult& sweep) {
+  const bool below = c.kind == Kind::kBelow;
+  const auto points = Select(sweep, c.at);
+  if (points.empty()) return Untested(fmt::format("no run at {}", Describe(c.at)));
+  double worst = below ? -INFINITY : INFINITY;
+  for (const GridPoint* p : points) {
+    const auto m = p->metrics.find(c.metric);
+    if (m == p->metrics.end()) return Untested(fmt::format("the runs have no {}", c.metric));
+    worst = below ? std::max(worst, m->second.mean) : std::min(worst, m->second.mean);
+  }
+  return Decided(
+      below ? worst < c.limit : worst > c.limit,
+      fmt::format("{}{} is {:.4g}, limit {:.4g}", points.size() > 1 ? (below ? "largest " : "smallest ") : "",
+                  c.metric, worst, c.limit));
+}
+
+Verdict CheckRatio(const PublishedClaim& c, const SweepResult& sweep) {
+  const Mean a = MeanAt(sweep, c.numerator, c.metric), b = MeanAt(sweep, c.denominator, c.metric);
+  if (!a.why.empty()) return Untested(a.why);
+  if (!b.why.empty()) return Untested(b.why);
+  const double ratio = a.value / b.value;
+  return Decided(c.kind == Kind::kRatioAtMost ? ratio <= c.limit : ratio >= c.limit,
+                 fmt::format("{:.4g} / {:.4g} = {:.3g}, limit {:.4g}", a.value, b.value, ratio, c.limit));
+}
+
+Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
+  const auto axis =
+      std::find_if(sweep.axes.begin(), sweep.axes.end(), [&](const Axis& a) { return a.key == c.over; });
+  if (axis == sweep.axes.end()) return Untested(fmt::format("{} is no axis of the grid", c.over));
+  const auto a = static_cast<std::size_t>(axis - sweep.axes.begin());
+  std::vector<std::pair<double, double>> line;
+  for (const GridPoint* p : Select(sweep, c.at)) {
+    const Value& v = p->at[a];
+    const double x = std::holds_alternative<std::int64_t>(v) ? static_cast<double>(std::get<std::int64_t>(v))
+                     : std::holds_alternative<double>(v)     ? std::get<double>(v)
+                                                             : NAN;
+    const auto m = p->metrics.find(c.metric);
+    if (m == p->metrics.end()) return Untested(fmt::format("the runs have no {}", c.metric));
+    if (!(x > 0)) return Untested(fmt::format("{} is no axis of positive numbers", c.over));
+    for (const auto& other : line)
+      if (other.first == std::log(x))
+        return Untested(fmt::format("{} fits several lines of points; name more axes", Describe(c.at)));
+    line.emplace_back(std::log(x), std::log(m->second.mean));
+  }
+  if (line.size() < 2) return Untested(fmt::format("growth needs two values of {}", c.over));
+  double mx = 0, my = 0, xx = 0, xy = 0;
+  const auto n = static_cast<double>(line.size());
+  for (const auto& [x, y] : line) mx += x / n, my += y / n;
+  for (const auto& [x, y] : line) xx += (x - mx) * (x - mx), xy += (x - mx) * (y - my);
+  const double slope = xy / xx;
+  return Decided(std::abs(slope - c.exponent) <= c.tolerance,
+                 fmt::format("{} grows like {} to the power {:.2f}, expected {:.2g} ± {:.2g}", c.metric,
+                             c.over.substr(c.over.find('.') + 1), slope, c.exponent, c.tolerance));
+}
+
+}  // namespace
+
+Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name) {
+  Figure figure{.name = std::move(name), .file = file, .title = "", .paper = "", .claims = {}};
+  toml::table root;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error))
+    return Fail(Code::kNotFound, "{}: cannot be read; `tacit reproduce --list` names the figures",
+                file.string());
+  try {
+    root = toml::parse_file(file.string());
+  } catch (const toml::parse_error& e) {
+    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", file.string(), e.source().begin.line,
+                e.description());
+  }
+  if (const toml::node* about = root.get("about"); about != nullptr && about->is_table()) {
+    figure.title = TextOf(*about->as_table(), "title");
+    figure.paper = TextOf(*about->as_table(), "paper");
+  }
+  if (const toml::node* claims = root.get("claim")) {
+    if (!claims->is_array_of_tables())
+      return internal::At(file.string(), *claims,
+                          Fail(Code::kInvalidArgument, "claim: is written as [[claim]], once for each"));
+    for (const toml::node& node : *claims->as_array()) {
+      const toml::table& table = *node.as_table();
+      PublishedClaim claim;
+      claim.text = TextOf(table, "text");
+      claim.published = TextOf(table, "published");
+      const toml::node* check = table.get("check");
+      if (claim.text.empty() || check == nullptr || !check->is_table())
+        return internal::At(file.string(), node,
+                            Fail(Code::kInvalidArgument, "claim: needs a text and a table check"));
+      TACIT_OK(ReadCheck(*check->as_table(), file.string(), claim));
+      figure.claims.push_back(std::move(claim));
+    }
+  }
+  return figure;
+}
+
+Result<std::filesystem::path> ExperimentsFolder() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (auto at = program.parent_path(); !error && at.has_relative_path(); at = at.parent_path())
+    for (const char* below : {"experiments", "share/tacit/experiments"})
+      if (std::filesystem::is_regular_file(at / below / "demo.toml", error)) return at / below;
+  if (std::filesystem::is_directory("experiments", error)) return std::filesystem::path("experiments");
+  return Fail(Code::kNotFound,
+              "experiments: the folder is neither near the program ({}) nor here; run tacit in its clone",
+              program.string());
+}
+
+Result<std::vector<Figure>> Figures(const std::filesystem::path& folder) {
+  std::vector<Figure> figures;
+  std::error_code error;
+  for (const auto& paper : std::filesystem::directory_iterator(folder, error)) {
+    if (!paper.is_directory()) continue;
+    for (const auto& file : std::filesystem::directory_iterator(paper.path(), error)) {
+      if (file.path().extension() != ".toml") continue;
+      TACIT_TRY(Figure figure,
+                LoadFigure(file.path(), (paper.path().filename() / file.path().stem()).string()));
+      figures.push_back(std::move(figure));
+    }
+  }
+  if (error) return Fail(Code::kIo, "{}: cannot be listed: {}", folder.string(), error.message());
+  std::sort(figures.begin(), figures.end(), [](const Figure& a, const Figure& b) { return a.name < b.name; });
+  return figures;
+}
+
+const char* Name(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kHolds: return "holds";
+    case Verdict::Kind::kFails: return "does not hold";
+    case Verdict::Kind::kUntested: return "not tested";
+  }
+  return "?";
+}
+
+Verdict Check(const PublishedClaim& claim, const SweepResult& sweep) {
+  switch (claim.kind) {
+    case Kind::kBelow:
+    case Kind::kAbove: return CheckLimit(claim, sweep);
+    case Kind::kRatioAtMost:
+    case Kind::kRatioAtLeast: return CheckRatio(claim, sweep);
+    case Kind::kGrowsLike: return CheckGrowth(claim, sweep);
+  }
+  return Untested("unknown kind");
+}
+
+}  // namespace tacit

@@ -1,0 +1,65 @@
+#pragma once
+
+// Published figures, re-run: an experiment file with a [sweep], and beside it what the paper says of
+// the outcome, as statements that can be checked.
+//
+//   [about]
+//   title = "Optimality against the number of rounds"
+//   paper = "Author: Title (Venue Year), Fig. 2"
+//   [[claim]]
+//   text = "the error saturates in T"                     # in our words, with what is asserted
+//   published = "levels off after some 3000 rounds"       # what the paper shows or says
+//   check = { kind = "ratio_at_most", metric = "optimality", limit = 1.35,
+//             numerator = { algorithm.rounds = 5000 }, denominator = { algorithm.rounds = 3000 } }
+//
+// Kinds (m(p) is the mean of the metric over the seeds at grid point p):
+//   below, above                     m(at) < limit, m(at) > limit; without `at`: at every point
+//   ratio_at_most, ratio_at_least    m(numerator) / m(denominator) ≤ limit, ≥ limit
+//   grows_like                       the least-squares slope of log m against log of the axis `over`, among
+//                                    the points that agree with `at`, is within `tolerance` of `exponent`
+// A selection names the axes needed to pick one point (for grows_like: one line of points).
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+#include "experiment/sweep.h"
+
+namespace tacit {
+
+using Selection = std::vector<std::pair<std::string, Value>>;
+
+struct PublishedClaim {
+  std::string text, published;
+  enum class Kind { kBelow, kAbove, kRatioAtMost, kRatioAtLeast, kGrowsLike } kind = Kind::kBelow;
+  std::string metric;
+  Selection at, numerator, denominator;
+  std::string over;
+  double limit = 0, exponent = 1, tolerance = 0.25;
+};
+
+struct Figure {
+  std::string name;                    // "primal-dual/fig2"
+  std::filesystem::path file;
+  std::string title, paper;
+  std::vector<PublishedClaim> claims;
+};
+// An error names the file, the line and what a claim may say.
+Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name);
+
+// The folder of experiment files: beside the program (in the clone it was built in, or installed under
+// share/tacit), else in the working directory.
+Result<std::filesystem::path> ExperimentsFolder();
+// <folder>/<paper>/<figure>.toml, sorted by name.
+Result<std::vector<Figure>> Figures(const std::filesystem::path& folder);
+
+struct Verdict {
+  enum class Kind { kHolds, kFails, kUntested } kind = Kind::kUntested;
+  std::string numbers;                 // ours, in a sentence
+};
+const char* Name(Verdict::Kind);       // "holds", "does not hold", "not tested"
+// Untested: the sweep did not run a point the claim speaks of (interrupted, quick or pinned by --set).
+Verdict Check(const PublishedClaim&, const SweepResult&);
+
+}  // namespace tacit

@@ -1,0 +1,476 @@
+#include "experiment/sweep.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "experiment/toml_values.h"
+
+namespace tacit {
+namespace {
+
+using nlohmann::json;
+
+// More cells than anybody waits for are a slip of the pen.
+constexpr std::size_t kMostCells = 1'000'000;
+
+Error Bad(const std::string& file, const toml::node& node, std::string message) {
+  return internal::At(file, node, Error{Code::kInvalidArgument, std::move(message)});
+}
+
+Status ReadSeeds(const toml::node& node, const std::string& file, std::size_t first,
+                 std::vector<std::size_t>& seeds) {
+  seeds.clear();
+  if (const auto* n = node.as_integer()) {
+    if (n->get() < 1 || n->get() > 1'000'000)
+      return Bad(file, node,
+                 fmt::format("seeds = {}: must be in [1, 1000000], or a list of seeds", n->get()));
+    for (std::size_t k = 0; k < static_cast<std::size_t>(n->get()); ++k) seeds.push_back(first + k);
+    return Ok{};
+  }
+  const toml::array* list = node.as_array();
+  if (list == nullptr || list->empty())
+    return Bad(file, node, "seeds: must be a number of seeds or a list of them, e.g. seeds = 20");
+  for (const toml::node& item : *list) {
+    const auto* n = item.as_integer();
+    if (n == nullptr || n->get() < 0)
+      return Bad(file, item, "seeds: each must be a whole number, at least 0");
+    if (std::find(seeds.begin(), seeds.end(), static_cast<std::size_t>(n->get())) != seeds.end())
+      return Bad(file, item, fmt::format("seeds: {} is there twice; a seed counts once", n->get()));
+    seeds.push_back(static_cast<std::size_t>(n->get()));
+  }
+  return Ok{};
+}
+
+// Replaces axes of the same key, keeping their place, and adds new ones.
+Status ReadGrid(const toml::node& node, const std::string& file, std::vector<Axis>& axes) {
+  const toml::table* grid = node.as_table();
+  if (grid == nullptr)
+    return Bad(file, node, "grid: must be a table of lists, e.g. algorithm.rounds = [100, 200]");
+  std::vector<std::pair<std::string, const toml::node*>> leaves;
+  internal::Leaves(*grid, "", leaves);
+  // toml++ sorts keys; people expect the order they wrote.
+  std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) {
+    const auto &x = a.second->source().begin, &y = b.second->source().begin;
+    return x.line != y.line ? x.line < y.line : x.column < y.column;
+  });
+  for (const auto& [key, leaf] : leaves) {
+    Axis axis{key, {}};
+    if (key == "experiment.seed")
+      return Bad(file, *leaf, "grid: experiment.seed is no axis; list the seeds in sweep.seeds");
+    const toml::array* list = leaf->as_array();
+    if (list == nullptr || list->empty())
+      return Bad(file, *leaf, fmt::format("grid: {} must be a list of values, e.g. [1, 2]", key));
+    for (const toml::node& item : *list) {
+      auto value = internal::ValueOf(item, key);
+      if (!value.ok()) return internal::At(file, item, value.error());
+      Config probe;
+      if (Status s = SetKey(probe, key, *value); !s.ok()) return internal::At(file, item, s.error());
+      for (const Value& other : axis.values)
+        if (SameValue(other, *value))
+          return Bad(file, item, fmt::format("grid: {} holds {} twice", key, ToText(*value)));
+      axis.values.push_back(*std::move(value));
+    }
+    auto same = std::find_if(axes.begin(), axes.end(), [&](const Axis& a) { return a.key == axis.key; });
+    if (same != axes.end())
+      *same = std::move(axis);
+    else
+      axes.push_back(std::move(axis));
+  }
+  return Ok{};
+}
+
+std::string Sha256(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  TACIT_CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
+}
+
+// results.jsonl, held by this process alone.
+class ResultsFile {
+ public:
+  ResultsFile() = default;
+  ~ResultsFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  ResultsFile(const ResultsFile&) = delete;
+  ResultsFile& operator=(const ResultsFile&) = delete;
+
+  Status Open(const std::filesystem::path& file, bool fresh) {
+    name_ = file.string();
+    std::error_code error;
+    std::filesystem::create_directories(file.parent_path(), error);
+    fd_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (fd_ < 0)
+      return Fail(Code::kIo, "{}: cannot be opened: {}; choose another folder with --set experiment.output=…",
+                  name_, std::strerror(errno));
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0)
+      return Fail(Code::kIo,
+                  "{}: another sweep is writing to it; wait for it, or choose another experiment.output",
+                  name_);
+    if (fresh && ::ftruncate(fd_, 0) != 0)
+      return Fail(Code::kIo, "{}: cannot be emptied: {}", name_, std::strerror(errno));
+    return Ok{};
+  }
+
+  // All whole lines, by cell id. What follows the last line end was torn by a crash and is cut off.
+  Status Read(std::unordered_map<std::string, json>& lines) {
+    std::string text;
+    std::array<char, 1 << 16> block;
+    for (off_t at = 0;;) {
+      const ssize_t n = ::pread(fd_, block.data(), block.size(), at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Fail(Code::kIo, "{}: cannot be read: {}", name_, std::strerror(errno));
+      if (n == 0) break;
+      text.append(block.data(), static_cast<std::size_t>(n));
+      at += n;
+    }
+    const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
+    if (whole < text.size() && ::ftruncate(fd_, static_cast<off_t>(whole)) != 0)
+      return Fail(Code::kIo, "{}: cannot be repaired: {}", name_, std::strerror(errno));
+    std::size_t number = 0;
+    for (std::size_t begin = 0; begin < whole;) {
+      const std::size_t end = text.find('\n', begin);
+      ++number;
+      json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+      if (!line.is_object() || !line.contains("id") || !line["id"].is_string() || !line.contains("result") ||
+          !line["result"].is_object())
+        return Fail(Code::kMalformed,
+                    "{}:{}: not a result of a sweep; remove the line, or start afresh with --fresh", name_,
+                    number);
+      lines[line["id"].get<std::string>()] = std::move(line["result"]);
+      begin = end + 1;
+    }
+    return Ok{};
+  }
+
+  Status Append(const json& line) {
+    const std::string text = line.dump() + "\n";
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0)
+        return Fail(
+            Code::kIo,
+            "{}: cannot be written: {}; free some space and run the sweep again, it goes on from here", name_,
+            std::strerror(errno));
+      done += static_cast<std::size_t>(n);
+    }
+    if (::fdatasync(fd_) != 0)
+      return Fail(Code::kIo, "{}: cannot be written: {}", name_, std::strerror(errno));
+    return Ok{};
+  }
+
+ private:
+  int fd_ = -1;
+  std::string name_;
+};
+
+// A number of a result; JSON has no infinity, and a text stands for it. What is null does not apply.
+void Collect(const json& object, const char* key, const std::string& as,
+             std::map<std::string, std::vector<double>>& out) {
+  if (!object.is_object() || !object.contains(key)) return;
+  const json& v = object[key];
+  if (v.is_number())
+    out[as].push_back(v.get<double>());
+  else if (v.is_string())
+    out[as].push_back(INFINITY);
+}
+
+json Number(double v) { return std::isfinite(v) ? json(v) : json("inf"); }
+
+Summary Summarise(const std::vector<double>& values) {
+  Summary s{.mean = 0, .std = 0, .count = values.size()};
+  for (double v : values) s.mean += v / static_cast<double>(values.size());
+  if (!std::isfinite(s.mean)) return s.mean = INFINITY, s.std = INFINITY, s;
+  for (double v : values) s.std += (v - s.mean) * (v - s.mean);
+  s.std = values.size() > 1 ? std::sqrt(s.std / static_cast<double>(values.size() - 1)) : 0;
+  return s;
+}
+
+}  // namespace
+
+bool SameValue(const Value& a, const Value& b) {
+  const auto number = [](const Value& v, double& out) {
+    if (const auto* i = std::get_if<std::int64_t>(&v)) return out = static_cast<double>(*i), true;
+    if (const auto* d = std::get_if<double>(&v)) return out = *d, true;
+    return false;
+  };
+  double x = 0, y = 0;
+  if (number(a, x) && number(b, y)) return x == y;
+  return a == b;
+}
+
+json ToJson(const Value& value) {
+  return std::visit([](const auto& v) { return json(v); }, value);
+}
+
+Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Assignment>& sets, bool quick) {
+  // First as a plain experiment: its errors are the clearest, and the file is known to parse after it.
+  TACIT_TRY(Config plain, LoadConfig(file, sets));
+  toml::table root;
+  try {
+    root = toml::parse_file(file.string());
+  } catch (const toml::parse_error& e) {
+    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", file.string(), e.source().begin.line,
+                e.description());
+  }
+  const std::string name = file.string();
+
+  Sweep sweep;
+  const toml::node* seeds = nullptr;
+  if (const toml::node* table = root.get("sweep")) {
+    if (!table->is_table()) return Bad(name, *table, "sweep: must be a table with grid and seeds");
+    for (const auto& [key, node] : *table->as_table()) {
+      if (key.str() == "seeds") {
+        seeds = &node;
+      } else if (key.str() == "grid") {
+        TACIT_OK(ReadGrid(node, name, sweep.axes));
+      } else if (key.str() == "metrics") {
+        auto value = internal::ValueOf(node, "sweep.metrics");
+        if (!value.ok()) return internal::At(name, node, value.error());
+        const auto* texts = std::get_if<std::vector<std::string>>(&*value);
+        if (texts == nullptr)
+          return Bad(name, node, "sweep.metrics: must be a list of texts, e.g. [\"accuracy\"]");
+        sweep.metrics = *texts;
+      } else {
+        const std::string near = Nearest(key.str(), {"seeds", "grid", "metrics"});
+        return Bad(name, node,
+                   fmt::format("sweep.{}: unknown key; {}", key.str(),
+                               near.empty() ? "[sweep] knows seeds, grid, metrics"
+                                            : "did you mean sweep." + near + "?"));
+      }
+    }
+  }
+  std::vector<Assignment> overrides;
+  if (const toml::node* table = root.get("quick"); table != nullptr) {
+    if (!table->is_table()) return Bad(name, *table, "quick: must be a table");
+    for (const auto& [key, node] : *table->as_table()) {
+      if (key.str() == "seeds") {
+        if (quick) seeds = &node;
+      } else if (key.str() == "grid") {
+        std::vector<Axis> unused;
+        TACIT_OK(ReadGrid(node, name, quick ? sweep.axes : unused));
+      } else {
+        std::vector<std::pair<std::string, const toml::node*>> leaves;
+        if (const toml::table* inner = node.as_table())
+          internal::Leaves(*inner, std::string(key.str()), leaves);
+        else
+          leaves.emplace_back(std::string(key.str()), &node);
+        for (const auto& [full, leaf] : leaves) {
+          auto value = internal::ValueOf(*leaf, full);
+          if (!value.ok()) return internal::At(name, *leaf, value.error());
+          Config probe;
+          if (Status s = SetKey(probe, full, *value); !s.ok()) return internal::At(name, *leaf, s.error());
+          if (quick) overrides.push_back({full, ToText(*value)});
+        }
+      }
+    }
+  }
+  overrides.insert(overrides.end(), sets.begin(), sets.end());
+  TACIT_TRY(sweep.base, LoadConfig(file, overrides));
+  for (const Assignment& a : sets)
+    for (Axis& axis : sweep.axes)
+      if (axis.key == a.key) axis.values = {ParseValue(a.value)};
+
+  sweep.seeds = {sweep.base.experiment.seed};
+  if (seeds != nullptr) TACIT_OK(ReadSeeds(*seeds, name, sweep.base.experiment.seed, sweep.seeds));
+  if (sweep.axes.empty() && sweep.seeds.size() == 1)
+    return Fail(Code::kInvalidArgument,
+                "{}: nothing to sweep over; add a table [sweep] with seeds = 5 and grid = {{ "
+                "\"privacy.epsilon\" = [1, 2] }}",
+                name);
+  sweep.name = sweep.base.experiment.name.empty() ? file.stem().string() : sweep.base.experiment.name;
+  sweep.folder =
+      std::filesystem::path(sweep.base.experiment.output) / (quick ? sweep.name + "-quick" : sweep.name);
+  return sweep;
+}
+
+std::string CellId(Config config) {
+  std::string text = "tacit " TACIT_VERSION "\n";
+  for (Section& s : Describe(config)) {
+    if (s.name() == "runtime") continue;
+    for (const Option& o : s.options()) {
+      if (s.name() == "experiment" && (o.key == "name" || o.key == "output" || o.key == "reserve")) continue;
+      text += fmt::format("{}.{} = {}\n", s.name(), o.key, ToText(o.get()));
+    }
+  }
+  return Sha256(text).substr(0, 32);
+}
+
+Result<std::vector<Cell>> Cells(const Sweep& sweep) {
+  std::size_t points = 1;
+  for (const Axis& axis : sweep.axes) {
+    if (points > kMostCells / axis.values.size())
+      points = kMostCells + 1;
+    else
+      points *= axis.values.size();
+  }
+  if (points > kMostCells / sweep.seeds.size())
+    return Fail(Code::kInvalidArgument, "sweep.grid: more than {} runs; leave out some values or seeds",
+                kMostCells);
+  std::vector<Cell> cells;
+  cells.reserve(points * sweep.seeds.size());
+  for (std::size_t p = 0; p < points; ++p) {
+    Cell cell{.config = sweep.base, .at = std::vector<Value>(sweep.axes.size()), .seed = 0, .id = ""};
+    for (std::size_t k = sweep.axes.size(), rest = p; k-- > 0;) {
+      const Axis& axis = sweep.axes[k];
+      cell.at[k] = axis.values[rest % axis.values.size()];
+      rest /= axis.values.size();
+      if (Status s = SetKey(cell.config, axis.key, cell.at[k]); !s.ok())
+        return Error{s.error().code, "sweep.grid: " + s.error().message};
+    }
+    cell.config.runtime.threads = 1;
+    for (std::size_t seed : sweep.seeds) {
+      cell.seed = cell.config.experiment.seed = seed;
+      cell.id = CellId(cell.config);
+      cells.push_back(cell);
+    }
+  }
+  return cells;
+}
+
+Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
+  TACIT_TRY(const std::vector<Cell> cells, Cells(sweep));
+  SweepResult result;
+  result.axes = sweep.axes;
+  result.cells = cells.size();
+  result.file = sweep.folder / "results.jsonl";
+  ResultsFile file;
+  TACIT_OK(file.Open(result.file, hooks.fresh));
+  std::unordered_map<std::string, json> lines;
+  TACIT_OK(file.Read(lines));
+
+  std::vector<const Cell*> todo;
+  std::set<std::string> seen;
+  std::size_t total_rounds = 0;
+  for (const Cell& cell : cells) {
+    if (lines.contains(cell.id) || !seen.insert(cell.id).second) continue;
+    todo.push_back(&cell);
+    total_rounds += cell.config.algorithm.rounds;
+  }
+  result.resumed = cells.size() - todo.size();
+
+  const auto begin = std::chrono::steady_clock::now();
+  std::mutex mutex;
+  std::atomic<std::size_t> next = 0, rounds = 0;
+  std::atomic<bool> stop = false;
+  std::optional<Error> error;
+  const auto interrupted = [&] {
+    return hooks.interrupt != nullptr && hooks.interrupt->load(std::memory_order_relaxed);
+  };
+  const auto tell = [&] {                          // under the mutex
+    if (!hooks.progress) return;
+    hooks.progress(
+        {.cells = cells.size(),
+         .done = result.resumed + result.ran,
+         .resumed = result.resumed,
+         .fraction =
+             total_rounds == 0 ? 1 : static_cast<double>(rounds.load()) / static_cast<double>(total_rounds),
+         .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+  };
+  const auto work = [&] {
+    while (!stop && !interrupted()) {
+      const std::size_t k = next.fetch_add(1);
+      if (k >= todo.size()) return;
+      const Cell& cell = *todo[k];
+      TrainHooks train;
+      train.write_folder = false;
+      train.interrupt = hooks.interrupt;
+      std::size_t told = 0;
+      train.progress = [&](const Progress& p) {
+        rounds.fetch_add(p.round - told, std::memory_order_relaxed);
+        told = p.round;
+        if (std::unique_lock lock(mutex, std::try_to_lock); lock) tell();
+      };
+      auto run = hooks.run(cell.config, train);
+      const std::lock_guard lock(mutex);
+      if (!run.ok()) {
+        std::string where;
+        for (std::size_t a = 0; a < sweep.axes.size(); ++a)
+          where += fmt::format("{} = {}, ", sweep.axes[a].key, ToText(cell.at[a]));
+        if (!error)
+          error =
+              Error{run.error().code, fmt::format("at {}seed {}: {}", where, cell.seed, run.error().message)};
+        stop = true;
+        return;
+      }
+      if (run->interrupted) return;
+      rounds.fetch_add(cell.config.algorithm.rounds - std::min(told, cell.config.algorithm.rounds));
+      json at = json::object();
+      for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
+      json outcome = ToJson(*run, cell.config);
+      if (Status s = file.Append({{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", outcome}});
+          !s.ok()) {
+        if (!error) error = s.error();
+        stop = true;
+        return;
+      }
+      lines[cell.id] = std::move(outcome);
+      ++result.ran;
+      tell();
+    }
+  };
+  {
+    unsigned jobs = hooks.jobs != 0 ? hooks.jobs : std::max(1u, std::thread::hardware_concurrency());
+    jobs = static_cast<unsigned>(std::min<std::size_t>(jobs, todo.size()));
+    std::vector<std::thread> workers;
+    for (unsigned j = 1; j < jobs; ++j) workers.emplace_back(work);
+    work();
+    for (std::thread& w : workers) w.join();
+  }
+  if (error) return *error;
+  result.interrupted = interrupted();
+
+  for (std::size_t c = 0; c < cells.size(); c += sweep.seeds.size()) {
+    GridPoint point{.at = cells[c].at, .seeds = 0, .metrics = {}};
+    std::map<std::string, std::vector<double>> values;
+    for (std::size_t s = 0; s < sweep.seeds.size(); ++s) {
+      const auto line = lines.find(cells[c + s].id);
+      if (line == lines.end()) continue;
+      ++point.seeds;
+      const json& r = line->second;
+      if (r.contains("metrics") && r["metrics"].is_object())
+        for (const auto& [key, unused] : r["metrics"].items())
+          Collect(r["metrics"], key.c_str(), key, values);
+      if (r.contains("privacy")) Collect(r["privacy"], "certified_epsilon", "certified_epsilon", values);
+      for (const char* key : {"seconds", "bytes_up", "bytes_down"}) Collect(r, key, key, values);
+    }
+    for (const auto& [key, list] : values) point.metrics[key] = Summarise(list);
+    if (point.seeds > 0) result.points.push_back(std::move(point));
+  }
+  return result;
+}
+
+json ToJson(const SweepResult& r) {
+  json points = json::array();
+  for (const GridPoint& p : r.points) {
+    json at = json::object(), metrics = json::object();
+    for (std::size_t a = 0; a < r.axes.size(); ++a) at[r.axes[a].key] = ToJson(p.at[a]);
+    for (const auto& [key, s] : p.metrics)
+      metrics[key] = {{"mean", Number(s.mean)}, {"std", Number(s.std)}, {"count", s.count}};
+    points.push_back({{"at", at}, {"seeds", p.seeds}, {"metrics", metrics}});
+  }
+  return {{"cells", r.cells},           {"ran", r.ran},
+          {"resumed", r.resumed},       {"interrupted", r.interrupted},
+          {"results", r.file.string()}, {"points", points}};
+}
+
+}  // namespace tacit
