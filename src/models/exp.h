@@ -10,7 +10,7 @@ namespace tacit {
 
 // exp(x) for x ≤ 0, within one ulp for −708 ≤ x; 0 below −708 (where exp is < 3.4e−308); NaN for NaN.
 // Never above 1, and exactly 1 at 0. The same bits whether the compiler vectorises or not.
-inline double ExpNonPositive(double x) {
+__attribute__((always_inline)) inline double ExpNonPositive(double x) {
   constexpr double kLowest = -708.0;
   constexpr double kShift = 0x1.8p52;                   // adding it rounds to an integer in the low bits
   constexpr double kLog2E = 0x1.71547652b82fep0;

@@ -12,7 +12,7 @@ struct LeastSquaresLink {
     const double r = margin - label;
     return 0.5 * r * r;
   }
-  static double Slope(double margin, double label) { return margin - label; }
+  __attribute__((always_inline)) static double Slope(double margin, double label) { return margin - label; }
   static double Curvature(double, double) { return 1.0; }
   static bool Right(double, double) { return false; }
 };

@@ -19,7 +19,7 @@ struct LogisticLink {
     const double t = Sign(label) * margin;
     return std::log1p(std::exp(-std::abs(t))) + (t < 0 ? -t : 0.0);
   }
-  static double Slope(double margin, double label) {   // −y σ(−t)
+  __attribute__((always_inline)) static double Slope(double margin, double label) {   // −y σ(−t)
     const double y = Sign(label);
     const double t = y * margin;
     const double e = ExpNonPositive(-std::abs(t));

@@ -46,7 +46,7 @@ struct PenaltyOptions {
   Penalty name = Penalty::kNone;
   double weight = 0.0;         // ω of l1
   double radius = 10.0;        // α of a box [−α, α]^d, or the radius of the ball
-  Vec weights;                 // one ω per coordinate, as many as x has; empty: weight everywhere
+  Vec weights = {};      // one ω per coordinate, as many as x has; empty: weight everywhere
 };
 // Every number is checked, used by the penalty or not.
 Result<std::unique_ptr<Regularizer>> MakeRegularizer(const PenaltyOptions&);

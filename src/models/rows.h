@@ -29,7 +29,7 @@ void AddRows(const Shard&, View coefficient, std::size_t outputs, View weight, S
 // of this product; the rest of the inflation (16 units of 2⁻⁵³, of which 2 are needed here) pays for
 // the quotient C/norm and for weight·coefficient·row, so that one record of weight C/norm has length
 // at most C even as rounded. The additive term covers underflow.
-inline double NormBound(double s, double a) {
+__attribute__((always_inline)) inline double NormBound(double s, double a) {
   const double product = s * a;
   const double up = product * (1.0 + 0x1p-49) + std::numeric_limits<double>::min();
   return (s == 0) | (a == 0) ? product : up;

@@ -1,0 +1,546 @@
+#include "models/objective.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include "models/exp.h"
+#include "models/rows.h"
+#include "models/test_data.h"
+
+namespace tacit {
+namespace {
+
+using test::RandomData;
+using test::RandomVec;
+using test::Sparse;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct Case {
+  const char* name;
+  Loss loss;
+  std::size_t classes;
+  bool sparse;
+};
+const Case kCases[] = {
+    {"logistic_dense", Loss::kLogistic, 2, false},
+    {"logistic_sparse", Loss::kLogistic, 2, true},
+    {"softmax_dense", Loss::kSoftmax, 3, false},
+    {"softmax_sparse", Loss::kSoftmax, 3, true},
+    {"softmax_of_ten_dense", Loss::kSoftmax, 10, false},
+    {"least_squares_dense", Loss::kLeastSquares, 0, false},
+    {"least_squares_sparse", Loss::kLeastSquares, 0, true},
+};
+
+class Objectives : public testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Objective> Make() const { return MakeObjective(GetParam().loss, GetParam().classes); }
+  Dataset Data(std::size_t rows, std::size_t features, std::uint64_t seed) const {
+    const Dataset dense = RandomData(GetParam().loss, GetParam().classes, rows, features, 0.4, seed);
+    return GetParam().sparse ? Sparse(dense) : dense;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, Objectives, testing::ValuesIn(kCases),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+Vec Gradient(const Objective& f, const Shard& shard, View x) {
+  Workspace ws;
+  Vec norm(shard.size()), weight(shard.size(), 1.0), g(x.size());
+  f.RecordNorms(shard, x, ws, norm);
+  f.WeightedSum(shard, x, ws, weight, g);
+  return g;
+}
+
+TEST_P(Objectives, UnitWeightsGiveTheGradientByCentralDifferences) {
+  const auto f = Make();
+  // Sizes around the widths of the kernels (4, 8 and 32 features; 2, 4, 16 and 32 rows).
+  for (const auto& [rows, features] :
+       {std::pair<std::size_t, std::size_t>{1, 1}, {3, 5}, {17, 7}, {70, 37}}) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(features));
+    const Dataset data = Data(rows, features, 11);
+    const Shard shard(data, 0, rows);
+    Vec x = RandomVec(f->dim(features), 0.5, 12);
+    const Vec g = Gradient(*f, shard, x);
+    Workspace ws;
+    const double m = static_cast<double>(rows), h = 1e-5;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const double at = x[j];
+      x[j] = at + h;
+      const double up = f->Value(shard, x, ws);
+      x[j] = at - h;
+      const double down = f->Value(shard, x, ws);
+      x[j] = at;
+      EXPECT_NEAR(g[j] / m, (up - down) / (2 * h), 2e-9);
+    }
+  }
+}
+
+TEST_P(Objectives, HessianIsTheDerivativeOfTheGradient) {
+  const auto f = Make();
+  const Dataset data = Data(23, 5, 21);
+  const Shard shard(data, 0, 23);
+  Vec x = RandomVec(f->dim(5), 0.5, 22);
+  const std::size_t n = x.size();
+  Vec h(n * n, 0.0);
+  Workspace ws;
+  ASSERT_TRUE(f->AddHessian(shard, x, ws, 1.0, h));
+  const double step = 1e-5;
+  for (std::size_t j = 0; j < n; ++j) {
+    const double at = x[j];
+    x[j] = at + step;
+    const Vec up = Gradient(*f, shard, x);
+    x[j] = at - step;
+    const Vec down = Gradient(*f, shard, x);
+    x[j] = at;
+    for (std::size_t i = j; i < n; ++i) EXPECT_NEAR(h[i * n + j], (up[i] - down[i]) / (2 * step), 2e-8);
+  }
+}
+
+// The gradient of one record, formed explicitly from the contract of the losses.
+std::vector<long double> RecordGradient(const Case& c, const Shard& shard, std::size_t l, View x) {
+  const std::size_t d = shard.features();
+  std::vector<long double> a(d, 0.0L);
+  const Row row = shard.row(l);
+  for (std::size_t k = 0; k < row.size; ++k) a[row.index ? row.index[k] : k] = row.value[k];
+  const std::size_t outputs = c.loss == Loss::kSoftmax ? c.classes : 1;
+  std::vector<long double> z(outputs, 0.0L), g(outputs * d);
+  for (std::size_t k = 0; k < outputs; ++k)
+    for (std::size_t j = 0; j < d; ++j) z[k] += a[j] * x[k * d + j];
+  const long double y = shard.label(l);
+  std::vector<long double> s(outputs);
+  if (c.loss == Loss::kLogistic) {
+    s[0] = -y / (1 + std::exp(y * z[0]));
+  } else if (c.loss == Loss::kLeastSquares) {
+    s[0] = z[0] - y;
+  } else {
+    long double total = 0;
+    for (const long double v : z) total += std::exp(v);
+    for (std::size_t k = 0; k < outputs; ++k)
+      s[k] = std::exp(z[k]) / total - (static_cast<long double>(k) == y ? 1 : 0);
+  }
+  for (std::size_t k = 0; k < outputs; ++k)
+    for (std::size_t j = 0; j < d; ++j) g[k * d + j] = s[k] * a[j];
+  return g;
+}
+
+long double LongNorm(const auto& v) {
+  long double sum = 0;
+  for (const auto t : v) sum += static_cast<long double>(t) * t;
+  return std::sqrt(sum);
+}
+
+TEST_P(Objectives, NormsBoundTheRecordsAndAreTight) {
+  const auto f = Make();
+  const Dataset data = Data(61, 13, 31);
+  const Shard shard(data, 0, 61);
+  const Vec x = RandomVec(f->dim(13), 1.0, 32);
+  Workspace ws;
+  Vec norm(61);
+  f->RecordNorms(shard, x, ws, norm);
+  for (std::size_t l = 0; l < shard.size(); ++l) {
+    const long double exact = LongNorm(RecordGradient(GetParam(), shard, l, x));
+    EXPECT_NEAR(norm[l], static_cast<double>(exact), 1e-12 * (1 + norm[l]));
+    // The vector that is really added is bounded strictly, in more precision than it was computed with.
+    Vec one(61, 0.0), g(x.size(), 0.0);
+    one[l] = 1.0;
+    f->WeightedSum(shard, x, ws, one, g);
+    EXPECT_LE(LongNorm(g), static_cast<long double>(norm[l]));
+  }
+}
+
+TEST_P(Objectives, ARecordClippedByItsNormStaysWithinTheBound) {
+  const auto f = Make();
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Dataset data = Data(40, 9, 100 + seed);
+    const Shard shard(data, 0, 40);
+    const Vec x = RandomVec(f->dim(9), seed % 2 ? 1.0 : 30.0, 200 + seed);
+    Workspace ws;
+    Vec norm(40);
+    f->RecordNorms(shard, x, ws, norm);
+    for (const double bound : {1e-3, 0.7, 1.0 / 3.0})
+      for (std::size_t l = 0; l < shard.size(); ++l) {
+        if (!(norm[l] > bound)) continue;
+        Vec weight(40, 0.0), g(x.size(), 0.0);
+        weight[l] = bound / norm[l];
+        f->WeightedSum(shard, x, ws, weight, g);
+        EXPECT_LE(LongNorm(g), static_cast<long double>(bound));
+        EXPECT_GE(LongNorm(g), static_cast<long double>(bound) * (1 - 1e-12L));
+      }
+  }
+}
+
+TEST_P(Objectives, DenseAndSparseAgree) {
+  const auto f = Make();
+  const Dataset dense = RandomData(GetParam().loss, GetParam().classes, 45, 21, 0.3, 41);
+  const Dataset sparse = Sparse(dense);
+  const Vec x = RandomVec(f->dim(21), 0.7, 42);
+  const Shard a(dense, 3, 40), b(sparse, 3, 40);
+  Workspace ws;
+  EXPECT_NEAR(f->Value(a, x, ws), f->Value(b, x, ws), 1e-12);
+  EXPECT_EQ(f->Accuracy(a, x), f->Accuracy(b, x));
+  const Vec ga = Gradient(*f, a, x), gb = Gradient(*f, b, x);
+  for (std::size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(ga[j], gb[j], 1e-12);
+  Vec pa(40 * f->outputs()), pb(40 * f->outputs());
+  f->Predict(a, x, pa);
+  f->Predict(b, x, pb);
+  for (std::size_t k = 0; k < pa.size(); ++k) EXPECT_NEAR(pa[k], pb[k], 1e-12);
+}
+
+TEST_P(Objectives, APickIsTheShardOfThoseRows) {
+  const auto f = Make();
+  const Dataset data = Data(50, 11, 51);
+  const Vec x = RandomVec(f->dim(11), 0.7, 52);
+  const Shard whole(data, 5, 40);
+  std::vector<std::uint32_t> all(40);
+  for (std::uint32_t i = 0; i < 40; ++i) all[i] = i;
+  EXPECT_EQ(Gradient(*f, whole.Pick(all), x), Gradient(*f, whole, x));   // bitwise
+  const std::vector<std::uint32_t> one = {17};
+  EXPECT_EQ(Gradient(*f, whole.Pick(one), x), Gradient(*f, Shard(data, 22, 1), x));
+}
+
+TEST_P(Objectives, TheBitsDependOnTheArgumentsAlone) {
+  const auto f = Make();
+  const Dataset data = Data(77, 19, 61);
+  const Shard shard(data, 0, 77);
+  const Vec x = RandomVec(f->dim(19), 0.7, 62);
+  const Vec expected = Gradient(*f, shard, x);
+  std::vector<Vec> got(4);
+  std::vector<std::thread> threads;
+  for (Vec& g : got) threads.emplace_back([&] { g = Gradient(*f, shard, x); });
+  for (std::thread& t : threads) t.join();
+  for (const Vec& g : got) EXPECT_EQ(g, expected);
+  // Another alignment of the same rows, and a workspace that has seen other work.
+  Dataset shifted = data;
+  shifted.value.insert(shifted.value.begin(), GetParam().sparse ? 1 : 19, 1.0);
+  shifted.label.insert(shifted.label.begin(), 0.0);
+  shifted.norm.insert(shifted.norm.begin(), 1.0);
+  if (GetParam().sparse) {
+    shifted.column.insert(shifted.column.begin(), 0);
+    for (std::uint64_t& b : shifted.row_begin) ++b;
+    shifted.row_begin.insert(shifted.row_begin.begin(), 0);
+  }
+  EXPECT_EQ(Gradient(*f, Shard(shifted, 1, 77), x), expected);
+}
+
+TEST_P(Objectives, SecondUseDoesNotAllocate) {
+  const auto f = Make();
+  const Dataset data = Data(77, 19, 71);
+  const Vec x = RandomVec(f->dim(19), 0.7, 72);
+  Workspace ws;
+  Vec norm(77), weight(77, 1.0), g(x.size());
+  f->RecordNorms(Shard(data, 0, 77), x, ws, norm);
+  const double* buffer = ws.a.data();
+  const std::size_t capacity = ws.a.capacity();
+  norm.resize(30);
+  f->RecordNorms(Shard(data, 7, 30), x, ws, norm);
+  f->WeightedSum(Shard(data, 7, 30), x, ws, View(weight).first(30), g);
+  EXPECT_EQ(ws.a.data(), buffer);
+  EXPECT_EQ(ws.a.capacity(), capacity);
+}
+
+TEST_P(Objectives, AddsToWhatIsThere) {
+  const auto f = Make();
+  const Dataset data = Data(9, 6, 81);
+  const Shard shard(data, 0, 9);
+  const Vec x = RandomVec(f->dim(6), 0.7, 82);
+  Workspace ws;
+  Vec norm(9), weight(9, 0.0), g(x.size(), 3.25);
+  f->RecordNorms(shard, x, ws, norm);
+  f->WeightedSum(shard, x, ws, weight, g);
+  EXPECT_EQ(g, Vec(x.size(), 3.25));
+  weight.assign(9, 1.0);
+  f->WeightedSum(shard, x, ws, weight, g);
+  const Vec alone = Gradient(*f, shard, x);
+  for (std::size_t j = 0; j < g.size(); ++j) EXPECT_NEAR(g[j], 3.25 + alone[j], 1e-13);
+}
+
+TEST_P(Objectives, AnEmptyShardIsZero) {
+  const auto f = Make();
+  const Dataset data = Data(3, 4, 91);
+  const Shard none(data, 1, 0);
+  Workspace ws;
+  const Vec x(f->dim(4), 1.0);
+  EXPECT_EQ(f->Value(none, x, ws), 0.0);
+  EXPECT_EQ(Gradient(*f, none, x), Vec(x.size(), 0.0));
+  EXPECT_FALSE(f->Accuracy(none, x));
+}
+
+TEST_P(Objectives, ARecordThatIsNotFiniteSaysSoAndWeightZeroRemovesIt) {
+  const auto f = Make();
+  for (const double bad : {kNan, kInfinity, -kInfinity, 1e308}) {
+    Dataset data = Data(40, 9, 101);
+    const Vec x = RandomVec(f->dim(9), 1e3, 102);
+    Vec expected(x.size());
+    {   // the same sum without record 20
+      Workspace ws;
+      Vec norm(40), weight(40, 1.0);
+      weight[20] = 0;
+      f->RecordNorms(Shard(data, 0, 40), x, ws, norm);
+      f->WeightedSum(Shard(data, 0, 40), x, ws, weight, expected);
+    }
+    const std::size_t first = GetParam().sparse ? data.row_begin[20] : 20 * 9;
+    const std::size_t last = GetParam().sparse ? data.row_begin[21] : 21 * 9;
+    ASSERT_LT(first, last);
+    for (std::size_t k = first; k < last; ++k) data.value[k] = bad;
+    data.norm[20] = std::isnan(bad) ? kNan : kInfinity;
+    Workspace ws;
+    Vec norm(40), weight(40, 1.0), g(x.size(), 0.0);
+    f->RecordNorms(Shard(data, 0, 40), x, ws, norm);
+    EXPECT_FALSE(std::isfinite(norm[20]));
+    weight[20] = 0;
+    f->WeightedSum(Shard(data, 0, 40), x, ws, weight, g);
+    EXPECT_EQ(g, expected);
+    for (std::size_t l = 0; l < 40; ++l) EXPECT_TRUE(l == 20 || std::isfinite(norm[l]));
+    (void)f->Value(Shard(data, 0, 40), x, ws);
+    (void)f->Accuracy(Shard(data, 0, 40), x);
+  }
+}
+
+TEST_P(Objectives, AModelThatIsNotFiniteYieldsNormsThatAreNotFiniteOrHold) {
+  const auto f = Make();
+  const Dataset data = Data(20, 5, 111);
+  const Shard shard(data, 0, 20);
+  for (const double bad : {kNan, kInfinity, 1e308, -1e308}) {
+    const Vec x(f->dim(5), bad);
+    Workspace ws;
+    Vec norm(20);
+    f->RecordNorms(shard, x, ws, norm);
+    for (std::size_t l = 0; l < 20; ++l) {
+      Vec weight(20, 0.0), g(x.size(), 0.0);
+      weight[l] = std::isfinite(norm[l]) ? 1.0 / std::max(1.0, norm[l]) : 0.0;
+      f->WeightedSum(shard, x, ws, weight, g);
+      EXPECT_LE(LongNorm(g), 1.0L);   // false for NaN
+    }
+    if (!std::isnan(bad)) continue;
+    for (std::size_t l = 0; l < 20; ++l) EXPECT_EQ(std::isfinite(norm[l]), shard.row(l).size == 0);
+  }
+}
+
+TEST_P(Objectives, TheRecordBoundHoldsForWhatIsComputed) {
+  const auto f = Make();
+  if (GetParam().loss == Loss::kLeastSquares) {
+    EXPECT_FALSE(f->RecordBound(1.0));
+    return;
+  }
+  EXPECT_FALSE(f->RecordBound(kInfinity));
+  EXPECT_FALSE(f->RecordBound(kNan));
+  const Dataset data = Data(200, 6, 121);
+  const Shard shard(data, 0, 200);
+  for (const double scale : {0.0, 1e-3, 1.0, 1e3, 1e300}) {
+    const Vec x = RandomVec(f->dim(6), scale, 122);
+    Workspace ws;
+    Vec norm(200);
+    f->RecordNorms(shard, x, ws, norm);
+    for (std::size_t l = 0; l < 200; ++l) {
+      if (!std::isfinite(norm[l])) continue;
+      Vec weight(200, 0.0), g(x.size(), 0.0);
+      weight[l] = 1.0;
+      f->WeightedSum(shard, x, ws, weight, g);
+      EXPECT_LE(LongNorm(g), static_cast<long double>(*f->RecordBound(data.norm[l])));
+    }
+  }
+}
+
+TEST(Objective, ConstantsAreThePublishedOnes) {
+  const auto logistic = MakeObjective(Loss::kLogistic, 0), softmax = MakeObjective(Loss::kSoftmax, 10),
+             squares = MakeObjective(Loss::kLeastSquares, 0);
+  EXPECT_EQ(logistic->RecordBound(3.0), 3.0);
+  EXPECT_GE(*softmax->RecordBound(3.0), 3 * std::sqrt(2.0));
+  EXPECT_NEAR(*softmax->RecordBound(3.0), 3 * std::sqrt(2.0), 1e-13);
+  EXPECT_EQ(logistic->Smoothness(3.0), 2.25);
+  EXPECT_EQ(softmax->Smoothness(3.0), 4.5);
+  EXPECT_EQ(squares->Smoothness(3.0), 9.0);
+  EXPECT_GE(*squares->Smoothness(0.1), 0.1 * 0.1);
+  EXPECT_FALSE(squares->Smoothness(kInfinity));
+  EXPECT_EQ(logistic->dim(7), 7u);
+  EXPECT_EQ(softmax->dim(7), 70u);
+  EXPECT_EQ(softmax->outputs(), 10u);
+}
+
+// The a-priori bound that the privacy analysis pays for, checked against long double sums.
+TEST_P(Objectives, RoundingStaysWithinGammaOfRoundings) {
+  const auto f = Make();
+  const std::size_t m = 3000, d = 5;
+  const Dataset data = Data(m, d, 131);
+  const Shard shard(data, 0, m);
+  const Vec x = RandomVec(f->dim(d), 0.5, 132);
+  Workspace ws;
+  Vec norm(m), weight(m), g(x.size(), 0.0);
+  f->RecordNorms(shard, x, ws, norm);
+  for (std::size_t l = 0; l < m; ++l) weight[l] = 1.0 / (3.0 + static_cast<double>(l % 7));
+  f->WeightedSum(shard, x, ws, weight, g);
+  const std::size_t outputs = f->outputs();
+  std::vector<long double> exact(x.size()), size(x.size());
+  for (std::size_t l = 0; l < m; ++l) {
+    const Row row = shard.row(l);
+    for (std::size_t c = 0; c < outputs; ++c)
+      for (std::size_t k = 0; k < row.size; ++k) {
+        const long double term = static_cast<long double>(weight[l]) * ws.a[l * outputs + c] * row.value[k];
+        const std::size_t j = c * d + (row.index ? row.index[k] : k);
+        exact[j] += term;
+        size[j] += std::abs(term);
+      }
+  }
+  const long double ku = static_cast<long double>(f->Roundings(m)) * 0x1p-53L, gamma = ku / (1 - ku);
+  for (std::size_t j = 0; j < x.size(); ++j) EXPECT_LE(std::abs(g[j] - exact[j]), gamma * size[j]);
+}
+
+TEST(Logistic, ExtremeMarginsHaveTheirLimits) {
+  Dataset data;
+  data.features = 1;
+  data.value = {1, 1, 1, 1};
+  data.label = {1, 1, -1, -1};
+  data.norm = {1, 1, 1, 1};
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  const struct {
+    const char* why;
+    std::size_t row;
+    double x, value, gradient;
+  } cases[] = {
+      {"far on the right side", 0, 1e308, 0, 0},
+      {"far on the wrong side", 0, -1e308, 1e308, -1},
+      {"the other label", 2, 1e308, 1e308, 1},
+      {"zero", 0, 0, std::log(2.0), -0.5},
+      {"one", 0, 1, std::log1p(std::exp(-1.0)), -1 / (1 + std::exp(1.0))},
+      {"where exp(t) overflows", 0, -800, 800, -1},
+      {"where 1 + exp(−t) is 1", 0, 40, std::exp(-40.0), -std::exp(-40.0)},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    const Shard shard(data, c.row, 1);
+    Workspace ws;
+    EXPECT_DOUBLE_EQ(f->Value(shard, Vec{c.x}, ws), c.value);
+    EXPECT_DOUBLE_EQ(Gradient(*f, shard, Vec{c.x})[0], c.gradient);
+  }
+}
+
+TEST(Logistic, OtherLabelsCountAsMinusOne) {
+  Dataset data;
+  data.features = 1;
+  data.value = {1, 1, 1};
+  data.norm = {1, 1, 1};
+  data.label = {-1, 0, kNan};
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  const double expected = Gradient(*f, Shard(data, 0, 1), Vec{0.3})[0];
+  EXPECT_EQ(Gradient(*f, Shard(data, 1, 1), Vec{0.3})[0], expected);
+  EXPECT_EQ(Gradient(*f, Shard(data, 2, 1), Vec{0.3})[0], expected);
+}
+
+TEST(Softmax, TwoClassesAreLogisticRegressionOnTheDifference) {
+  const Dataset data = RandomData(Loss::kLogistic, 2, 30, 4, 1.0, 141);
+  Dataset classes = data;
+  for (double& y : classes.label) y = y > 0 ? 1 : 0;
+  const Vec x = RandomVec(8, 1.0, 142);
+  Vec difference(4);
+  for (std::size_t j = 0; j < 4; ++j) difference[j] = x[4 + j] - x[j];
+  const auto two = MakeObjective(Loss::kSoftmax, 2), binary = MakeObjective(Loss::kLogistic, 0);
+  Workspace ws;
+  EXPECT_NEAR(two->Value(Shard(classes, 0, 30), x, ws), binary->Value(Shard(data, 0, 30), difference, ws),
+              1e-14);
+  const Vec g2 = Gradient(*two, Shard(classes, 0, 30), x),
+            g1 = Gradient(*binary, Shard(data, 0, 30), difference);
+  for (std::size_t j = 0; j < 4; ++j) {
+    EXPECT_NEAR(g2[4 + j], g1[j], 1e-13);
+    EXPECT_NEAR(g2[j], -g1[j], 1e-13);
+  }
+}
+
+TEST(Softmax, LabelsOutOfRangeCountAsClassZero) {
+  Dataset data;
+  data.features = 1;
+  data.value = {1, 1, 1, 1, 1};
+  data.norm = {1, 1, 1, 1, 1};
+  data.label = {0, -1, 3, 1e300, kNan};
+  const auto f = MakeObjective(Loss::kSoftmax, 3);
+  const Vec x = {0.1, 0.2, 0.3};
+  for (std::size_t l = 1; l < 5; ++l)
+    EXPECT_EQ(Gradient(*f, Shard(data, l, 1), x), Gradient(*f, Shard(data, 0, 1), x));
+}
+
+TEST(Accuracy, TiesAreDecidedAsDocumented) {
+  Dataset data;
+  data.features = 1;
+  data.value = {0, 1, -1, 0};
+  data.norm = {0, 1, 1, 0};
+  data.label = {1, 1, 1, -1};
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  EXPECT_EQ(f->Accuracy(Shard(data, 0, 4), Vec{2.0}), 0.5);   // 0 counts as +1
+  data.label = {0, 2, 0, 1};
+  const auto g = MakeObjective(Loss::kSoftmax, 3);
+  EXPECT_EQ(g->Accuracy(Shard(data, 0, 4), (Vec{0, 0, 1})), 0.75);   // lowest class wins
+  EXPECT_FALSE(MakeObjective(Loss::kLeastSquares, 0)->Accuracy(Shard(data, 0, 4), Vec{2.0}));
+}
+
+TEST(LeastSquares, ClosedForm) {
+  Dataset data;
+  data.features = 2;
+  data.value = {1, 2, 3, 4};
+  data.label = {1, -1};
+  test::FillNorms(data);
+  const auto f = MakeObjective(Loss::kLeastSquares, 0);
+  Workspace ws;
+  EXPECT_DOUBLE_EQ(f->Value(Shard(data, 0, 2), Vec{1, 1}, ws), 0.5 * (0.5 * 4 + 0.5 * 64));
+  EXPECT_EQ(Gradient(*f, Shard(data, 0, 2), Vec{1, 1}), (Vec{2 + 24, 4 + 32}));
+}
+
+TEST(NormBound, CoversTheProductAndItsUnderflow) {
+  const struct {
+    const char* why;
+    double s, a;
+  } cases[] = {
+      {"ordinary", 0.1, 0.3}, {"subnormal product", 1e-200, 1e-120}, {"tiny", 5e-324, 0.5}, {"one", 1, 1}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    EXPECT_GT(static_cast<long double>(NormBound(c.s, c.a)), static_cast<long double>(c.s) * c.a);
+  }
+  EXPECT_EQ(NormBound(0.0, 3.0), 0.0);
+  EXPECT_EQ(NormBound(3.0, 0.0), 0.0);
+  for (const double bad : {kNan, kInfinity})
+    for (const double other : {0.0, 5e-324, 1.0, kInfinity, kNan}) {
+      EXPECT_FALSE(std::isfinite(NormBound(bad, other)));
+      EXPECT_FALSE(std::isfinite(NormBound(other, bad)));
+    }
+  EXPECT_FALSE(std::isfinite(NormBound(1e200, 1e200)));
+}
+
+TEST(ExpNonPositive, IsWithinOneUlp) {
+  Stream rng(StreamId{151, Purpose::kTest, 0, 0});
+  double worst = 0;
+  const auto check = [&](double x) {
+    const long double exact = std::exp(static_cast<long double>(x));
+    const double got = ExpNonPositive(x);
+    const double ulp = NextUp(static_cast<double>(exact)) - static_cast<double>(exact);
+    worst = std::max(worst, static_cast<double>(std::abs(got - exact)) / ulp);
+    ASSERT_LE(got, 1.0);
+  };
+  for (int i = 0; i < 300000; ++i) {
+    check(-708 * rng.Uniform());
+    check(-40 * rng.Uniform());
+    check(-rng.Uniform());
+    check(-std::exp2(-60 * rng.Uniform()));
+  }
+  for (int n = 0; n < 1021; ++n)   // where the reduction changes interval
+    for (const double x : {-(n + 0.5) * std::log(2.0)})
+      for (const double y : {x, NextUp(x), NextDown(x)})
+        if (y >= -708) check(y);
+  EXPECT_LE(worst, 1.0);
+}
+
+TEST(ExpNonPositive, Edges) {
+  EXPECT_EQ(ExpNonPositive(0.0), 1.0);
+  EXPECT_EQ(ExpNonPositive(-0.0), 1.0);
+  EXPECT_EQ(ExpNonPositive(-5e-324), 1.0);
+  EXPECT_GT(ExpNonPositive(-708.0), 3e-308);
+  EXPECT_EQ(ExpNonPositive(-708.1), 0.0);
+  EXPECT_EQ(ExpNonPositive(-1e308), 0.0);
+  EXPECT_EQ(ExpNonPositive(-kInfinity), 0.0);
+  EXPECT_TRUE(std::isnan(ExpNonPositive(kNan)));
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,185 @@
+#include "models/regularizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/test_data.h"
+
+namespace tacit {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::unique_ptr<Regularizer> Make(const PenaltyOptions& o) {
+  auto made = MakeRegularizer(o);
+  EXPECT_TRUE(made.ok());
+  return *std::move(made);
+}
+
+Vec Prox(const Regularizer& g, double step, Vec x) {
+  g.Prox(step, x);
+  return x;
+}
+
+TEST(Prox, ThresholdIsStepTimesWeightThenTheBox) {
+  const auto g = Make({.name = Penalty::kL1Box, .weight = 0.01, .radius = 10});
+  const Vec u = Prox(*g, 0.0125, {0.5, -20});
+  EXPECT_NEAR(u[0], 0.499875, 1e-15);
+  EXPECT_EQ(u[1], -10);
+}
+
+TEST(Prox, Tables) {
+  const Vec weights = {0.0, 1.0, 3.0};
+  const struct {
+    const char* why;
+    PenaltyOptions o;
+    double step;
+    Vec in, out;
+  } cases[] = {
+      {"none leaves it", {.name = Penalty::kNone, .weight = 1}, 1, {1, -2}, {1, -2}},
+      {"l1 shrinks", {.name = Penalty::kL1, .weight = 0.5}, 1, {2, -2, 0.25}, {1.5, -1.5, 0}},
+      {"l1 at the threshold is zero", {.name = Penalty::kL1, .weight = 0.5}, 1, {0.5, -0.5}, {0, 0}},
+      {"own weights", {.name = Penalty::kL1, .weights = weights}, 1, {2, 2, 2}, {2, 1, 0}},
+      {"shrink before clamp",
+       {.name = Penalty::kL1Box, .weight = 1, .radius = 1},
+       1,
+       {1.5, 3, -9},
+       {0.5, 1, -1}},
+      {"box ignores the weight", {.name = Penalty::kBox, .weight = 1, .radius = 1}, 1, {0.5, 3}, {0.5, 1}},
+      {"inside the ball", {.name = Penalty::kL2Ball, .radius = 5}, 1, {3, 4}, {3, 4}},
+      {"outside the ball", {.name = Penalty::kL2Ball, .radius = 5}, 1, {6, 8}, {3, 4}},
+      {"infinity lands on the face",
+       {.name = Penalty::kBox, .radius = 2},
+       1,
+       {kInfinity, -kInfinity},
+       {2, -2}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    const Vec u = Prox(*Make(c.o), c.step, c.in);
+    for (std::size_t j = 0; j < u.size(); ++j) EXPECT_NEAR(u[j], c.out[j], 1e-15);
+  }
+  const Vec far = Prox(*Make({.name = Penalty::kL2Ball, .radius = 1}), 1, {3e300, 4e300});
+  EXPECT_NEAR(far[0], 0.6, 1e-15);
+  EXPECT_NEAR(far[1], 0.8, 1e-15);
+}
+
+// step·g(u) + ½‖u − z‖² over a fine grid: no point of it beats the prox.
+TEST(Prox, NoPointOfAGridIsBetter) {
+  const PenaltyOptions all[] = {{.name = Penalty::kNone},
+                                {.name = Penalty::kL1, .weights = {0.3, 0.9}},
+                                {.name = Penalty::kL1Box, .radius = 0.8, .weights = {0.3, 0.9}},
+                                {.name = Penalty::kBox, .radius = 0.8},
+                                {.name = Penalty::kL2Ball, .radius = 0.8}};
+  for (const PenaltyOptions& o : all) {
+    const auto g = Make(o);
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      const Vec z = test::RandomVec(2, 1.0, 300 + seed);
+      for (const double step : {0.1, 1.0}) {
+        const Vec u = Prox(*g, step, z);
+        const double best = step * g->Value(u) + 0.5 * DistanceSquared(u, z);
+        ASSERT_TRUE(std::isfinite(best));
+        for (int a = -300; a <= 300; ++a)
+          for (int b = -300; b <= 300; ++b) {
+            const Vec v = {a * 0.01, b * 0.01};
+            ASSERT_GE(step * g->Value(v) + 0.5 * DistanceSquared(v, z), best - 1e-12);
+          }
+      }
+    }
+  }
+}
+
+// x is optimal for a linear function ⟨c, ·⟩ + g iff x = prox(x − c): Residual must agree.
+TEST(Residual, IsZeroExactlyAtFixedPointsOfTheProxStep) {
+  const struct {
+    const char* why;
+    PenaltyOptions o;
+    Vec x, gradient;
+    double residual;
+  } cases[] = {
+      {"none: the gradient itself", {.name = Penalty::kNone}, {1, 2}, {0.5, -3}, 3},
+      {"l1: balanced by the sign", {.name = Penalty::kL1, .weight = 1}, {2, -2}, {-1, 1}, 0},
+      {"l1: the wrong sign", {.name = Penalty::kL1, .weight = 1}, {2}, {1}, 2},
+      {"l1: at zero the interval", {.name = Penalty::kL1, .weight = 1}, {0, 0}, {0.9, -1}, 0},
+      {"l1: at zero beyond it", {.name = Penalty::kL1, .weight = 1}, {0}, {1.5}, 0.5},
+      {"box: inside", {.name = Penalty::kBox, .radius = 1}, {0.5}, {0.25}, 0.25},
+      {"box: the descent points outward", {.name = Penalty::kBox, .radius = 1}, {1, -1}, {-7, 7}, 0},
+      {"box: the descent points inward", {.name = Penalty::kBox, .radius = 1}, {1, -1}, {0.25, -0.5}, 0.5},
+      {"l1 box: face needs more than the weight",
+       {.name = Penalty::kL1Box, .weight = 1, .radius = 1},
+       {1},
+       {-1.5},
+       0},
+      {"l1 box: face with less than the weight",
+       {.name = Penalty::kL1Box, .weight = 1, .radius = 1},
+       {1},
+       {-0.75},
+       0.25},
+      {"ball: inside", {.name = Penalty::kL2Ball, .radius = 2}, {1, 1}, {0.5, -0.25}, 0.5},
+      {"ball: outward normal", {.name = Penalty::kL2Ball, .radius = 5}, {3, 4}, {-6, -8}, 0},
+      {"ball: inward", {.name = Penalty::kL2Ball, .radius = 5}, {3, 4}, {3, 4}, 4},
+      {"ball: tangential part remains", {.name = Penalty::kL2Ball, .radius = 5}, {5, 0}, {-2, 1}, 1},
+      {"box: outside", {.name = Penalty::kBox, .radius = 1}, {1.5}, {0}, kInfinity},
+      {"ball: outside", {.name = Penalty::kL2Ball, .radius = 1}, {1.5}, {0}, kInfinity},
+      {"NaN gradient", {.name = Penalty::kL1, .weight = 1}, {0, 1}, {kNan, -1}, kInfinity},
+      {"NaN point", {.name = Penalty::kBox, .radius = 1}, {kNan}, {0}, kInfinity},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    const auto g = Make(c.o);
+    EXPECT_DOUBLE_EQ(g->Residual(c.x, c.gradient), c.residual);
+    Vec moved = c.x;
+    Axpy(-1.0, c.gradient, moved);
+    g->Prox(1.0, moved);
+    if (!std::isfinite(c.residual)) continue;
+    EXPECT_EQ(DistanceSquared(moved, c.x) < 1e-28, c.residual == 0);
+  }
+}
+
+TEST(Regularizer, ValueAndDomain) {
+  const auto l1 = Make({.name = Penalty::kL1, .weights = {1, 2}});
+  EXPECT_DOUBLE_EQ(l1->Value(Vec{3, -4}), 11);
+  EXPECT_EQ(l1->DomainRadius(2), kInfinity);
+  const auto box = Make({.name = Penalty::kL1Box, .weight = 0.5, .radius = 2});
+  EXPECT_DOUBLE_EQ(box->Value(Vec{2, -2}), 2);
+  EXPECT_EQ(box->Value(Vec{2.1, 0}), kInfinity);
+  EXPECT_EQ(box->Value(Vec{kNan, 0}), kInfinity);
+  EXPECT_EQ(box->DomainRadius(4), 4);
+  EXPECT_GE(static_cast<long double>(box->DomainRadius(3)), 2 * std::sqrt(3.0L));
+  EXPECT_EQ(Make({.name = Penalty::kNone})->DomainRadius(3), kInfinity);
+  const auto ball = Make({.name = Penalty::kL2Ball, .radius = 3});
+  EXPECT_EQ(ball->DomainRadius(100), 3);
+  EXPECT_EQ(ball->Value(Vec{1, 1}), 0);
+  EXPECT_EQ(ball->Value(Vec{3, 1}), kInfinity);
+  EXPECT_FALSE(ball->Separable());
+  EXPECT_EQ(box->Separable()->radius, 2);
+}
+
+TEST(Regularizer, BadNumbersAreRefusedByName) {
+  const struct {
+    const char* why;
+    PenaltyOptions o;
+    const char* says;
+  } cases[] = {
+      {"negative weight", {.name = Penalty::kL1, .weight = -1}, "penalty weight = -1"},
+      {"NaN weight", {.name = Penalty::kL1, .weight = kNan}, "penalty weight = nan"},
+      {"infinite weight", {.name = Penalty::kL1, .weight = kInfinity}, "penalty weight = inf"},
+      {"one bad weight", {.name = Penalty::kL1, .weights = {1, -2}}, "penalty weights[1] = -2"},
+      {"no radius", {.name = Penalty::kBox, .radius = 0}, "penalty radius = 0"},
+      {"negative radius", {.name = Penalty::kL2Ball, .radius = -3}, "penalty radius = -3"},
+      {"NaN radius", {.name = Penalty::kL1Box, .radius = kNan}, "penalty radius = nan"},
+      {"infinite radius", {.name = Penalty::kBox, .radius = kInfinity}, "penalty radius = inf"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    const auto made = MakeRegularizer(c.o);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().code, Code::kInvalidArgument);
+    EXPECT_NE(made.error().message.find(c.says), std::string::npos) << made.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace tacit
