@@ -95,7 +95,9 @@ Result<Dataset> ReadIdx(Input& images, Input& labels, const LoadOptions& o) {
     TACIT_TRY(const std::size_t m, labels.Read(std::span(&label, 1)));
     if (m != 1) return Truncated(labels, i, y.count);
     if (i < first) continue;
-    for (const char c : row) data.value.push_back(static_cast<unsigned char>(c));
+    const std::size_t at = data.value.size();
+    data.value.resize(at + row.size());
+    for (std::size_t j = 0; j < row.size(); ++j) data.value[at + j] = static_cast<unsigned char>(row[j]);
     data.label.push_back(static_cast<unsigned char>(label));
   }
   if (first + rows == x.count) {

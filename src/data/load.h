@@ -24,25 +24,25 @@ enum class Format { kAuto, kLibsvm, kCsv, kIdx };
 
 struct CsvLayout {
   bool header = false;
-  std::string label;                         // column name, or 0-based number; default: the last column
-  std::string group;                         // column that names the client; empty: none
-  std::vector<std::string> drop;             // columns left out
+  std::string label = {};                    // column name, or 0-based number; default: the last column
+  std::string group = {};                    // column that names the client; empty: none
+  std::vector<std::string> drop = {};        // columns left out
   char separator = ',';
   double missing = 0.0;                      // public constant that stands for an empty field or "?"
 };
 
 struct LoadOptions {
-  std::filesystem::path file;                // .gz, .bz2, .xz are unpacked on the way
-  std::filesystem::path labels;              // IDX: the label file; default: images → labels in the name
+  std::filesystem::path file = {};           // .gz, .bz2, .xz are unpacked on the way
+  std::filesystem::path labels = {};         // IDX: the label file; default: images → labels in the name
   // Further files of the same layout. If there are any, each file (file first) is one group named
   // after it, and rows and skip must be 0.
-  std::vector<std::filesystem::path> more;
+  std::vector<std::filesystem::path> more = {};
   Format format = Format::kAuto;
   // 0: as many as the file shows. That number then depends on the rows: where they are private, give it.
   std::size_t features = 0;
   std::size_t rows = 0;                      // 0: all; otherwise exactly so many, the first ones
   std::size_t skip = 0;                      // rows passed over before the first one
-  CsvLayout csv;
+  CsvLayout csv = {};
 };
 
 // Text without a name that says more is CSV if its first line has the separator and no colon.

@@ -209,9 +209,8 @@ Status Preprocess(const PreprocessOptions& o, Dataset& d) {
   for (std::size_t i = 0; i < n; ++i) {
     const Row r = d.row(i);
     const Span row(d.value.data() + (r.value - d.value.data()), r.size);
-    double norm = NormUp(row);
-    if (o.row_norm == RowNorm::kUnit || (o.row_norm == RowNorm::kClip && norm > o.row_bound))
-      norm = ScaleTo(o.row_bound, row);
+    double norm = o.row_norm == RowNorm::kUnit ? ScaleTo(o.row_bound, row) : NormUp(row);
+    if (o.row_norm == RowNorm::kClip && norm > o.row_bound) norm = ScaleTo(o.row_bound, row);
     d.norm[i] = norm;
   }
   d.row_bound = o.row_norm == RowNorm::kNone ? std::numeric_limits<double>::infinity() : o.row_bound;

@@ -25,7 +25,7 @@ enum class RangeTarget { kMinusOneToOne, kZeroToOne };
 
 struct PreprocessOptions {
   // Public ranges of the features: empty (no clamping), one entry for all features, or one each.
-  std::vector<double> lower, upper;
+  std::vector<double> lower = {}, upper = {};
   RangeTarget target = RangeTarget::kMinusOneToOne;
   double scale = 1.0;                 // every feature is multiplied by it
   bool intercept = false;             // append a constant feature 1 (after scale, before the row norm)
