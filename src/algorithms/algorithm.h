@@ -53,19 +53,23 @@ struct Scratch {
 //   the server     Round(sum, down)             writes the next `down`; false: training is over
 // and once after the last round, every client Finish(down).
 template <class A>
-concept Algorithm =
-    Message<typename A::Down> && Message<typename A::Up> &&
-    requires(typename A::Server server, typename A::Client client, typename A::Sum sum, const typename A::Sum total,
-             typename A::Down down, const typename A::Down& in, typename A::Up up, Scratch& scratch) {
-      { server.Start(down) } -> std::same_as<bool>;
-      { client.Round(in, up, scratch) } -> std::same_as<Status>;
-      { sum.Reset() };
-      { sum.Add(up) };
-      { sum.Merge(total) };
-      { server.Round(sum, down) } -> std::same_as<bool>;
-      { client.Finish(in) };
-      { server.round() } -> std::same_as<std::uint32_t>;      // the round `down` belongs to, from 1
-      { client.iterate() } -> std::same_as<View>;             // the client's model: a function of releases
-    };
+concept Algorithm = Message<typename A::Down> && Message<typename A::Up> &&
+                    requires(typename A::Server server, typename A::Client client, typename A::Sum sum,
+                             const typename A::Sum total, typename A::Down down, const typename A::Down& in,
+                             typename A::Up up, Scratch& scratch) {
+                      { server.Start(down) } -> std::same_as<bool>;
+                      { client.Round(in, up, scratch) } -> std::same_as<Status>;
+                      { sum.Reset() };
+                      { sum.Add(up) };
+                      { sum.Merge(total) };
+                      { server.Round(sum, down) } -> std::same_as<bool>;
+                      { client.Finish(in) };
+                      {
+                        server.round()
+                      } -> std::same_as<std::uint32_t>;      // the round `down` belongs to, from 1
+                      {
+                        client.iterate()
+                      } -> std::same_as<View>;             // the client's model: a function of releases
+                    };
 
 }  // namespace tacit

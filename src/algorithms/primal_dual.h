@@ -40,7 +40,8 @@ struct PrimalDual {
   };
 
   // x̃ = x − γ( s·(∇̃f + θx) + Λ ), where ∇̃f = (released sum)/m carries the noise.
-  static void Step(const Vec& sum, Vec& x_tilde, const Vec& x, const Vec& lambda, const Options& o, const double& m) {
+  static void Step(const Vec& sum, Vec& x_tilde, const Vec& x, const Vec& lambda, const Options& o,
+                   const double& m) {
     x_tilde.resize(x.size());
     const double a = o.scale / m, b = o.scale * o.l2;
     for (std::size_t j = 0; j < x.size(); ++j)
@@ -51,35 +52,45 @@ struct PrimalDual {
    public:
     Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
            std::shared_ptr<const NoisePlan> sigma)          // noise on the sum, one per round that runs
-        : own_(std::move(own)), problem_(&problem), mechanism_(&mechanism), o_(&o), sigma_(std::move(sigma)),
-          x_(problem.dim), lambda_(problem.dim), x_tilde_(problem.dim) {}
+        : own_(std::move(own)),
+          problem_(&problem),
+          mechanism_(&mechanism),
+          o_(&o),
+          sigma_(std::move(sigma)),
+          x_(problem.dim),
+          lambda_(problem.dim),
+          x_tilde_(problem.dim) {}
 
     Status Round(const Down& in, Up& up, Scratch& s) {
       if (!in.x_bar->empty()) Absorb(*in.x_bar);
       const NoiseStd sigma = (*sigma_)[*in.t];
       if (o_->certified) {
-        const Bounded h = Bounded::ClippedSum(own_.data, *problem_->f, x_, o_->clip, s.clip);     // Σ_l clip_B(∇f_il(x_i))
+        const Bounded h =
+            Bounded::ClippedSum(own_.data, *problem_->f, x_, o_->clip, s.clip);  // Σ_l clip_B(∇f_il(x_i))
         TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
       } else {
-        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, x_, s.clip);                  // Σ_l ∇f_il(x_i)
-        TACIT_OK(mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
+        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, x_, s.clip);  // Σ_l ∇f_il(x_i)
+        TACIT_OK(
+            mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
       }
       s.released.Into<&Step>(up.x_tilde, x_, lambda_, *o_, static_cast<double>(own_.records));
       x_tilde_ = *up.x_tilde;
       return Ok{};
     }
 
-    void Finish(const Down& in) { if (!in.x_bar->empty()) Absorb(*in.x_bar); }
+    void Finish(const Down& in) {
+      if (!in.x_bar->empty()) Absorb(*in.x_bar);
+    }
     View iterate() const { return x_; }
 
    private:
     void Absorb(const Vec& x_bar) {
       for (std::size_t j = 0; j < x_.size(); ++j) {
         const double gap = x_tilde_[j] - x_bar[j];
-        lambda_[j] += gap;                                  // Λ_i ← Λ_i + x̃_i − x̄
-        x_[j] = x_tilde_[j] - o_->gamma * gap;              // z_i = x̃_i − γ(x̃_i − x̄)
+        lambda_[j] += gap;  // Λ_i ← Λ_i + x̃_i − x̄
+        x_[j] = x_tilde_[j] - o_->gamma * gap;  // z_i = x̃_i − γ(x̃_i − x̄)
       }
-      problem_->g->Prox(o_->gamma * o_->scale, x_);         // x_i = prox_{γ s g}(z_i)
+      problem_->g->Prox(o_->gamma * o_->scale, x_);  // x_i = prox_{γ s g}(z_i)
     }
 
     Holding own_;
@@ -87,10 +98,10 @@ struct PrimalDual {
     const Mechanism* mechanism_;
     const Options* o_;
     std::shared_ptr<const NoisePlan> sigma_;
-    Vec x_, lambda_, x_tilde_;      // functions of past messages: not private
+    Vec x_, lambda_, x_tilde_;  // functions of past messages: not private
   };
 
-  struct Sum {                      // Σ_i x̃_i of the clients that answered
+  struct Sum {  // Σ_i x̃_i of the clients that answered
     Vec total;
     std::uint32_t count = 0;
     void Reset() { Fill(total, 0.0), count = 0; }
@@ -116,7 +127,7 @@ struct PrimalDual {
       return !o_->rounds.empty();
     }
     bool Round(const Sum& sum, Down& down) {
-      Vec& x_bar = down.x_bar.Mutable();                    // x̄ = (1/n) Σ_i x̃_i
+      Vec& x_bar = down.x_bar.Mutable();  // x̄ = (1/n) Σ_i x̃_i
       x_bar.resize(sum.total.size());
       for (std::size_t j = 0; j < x_bar.size(); ++j) x_bar[j] = sum.total[j] / static_cast<double>(sum.count);
       down.t.Mutable() = ++t_;

@@ -35,7 +35,8 @@ struct PrimalDualTheory {
     return 2.5 * clients * dim * gamma * gamma * cost;
   }
   // (12) as printed, for sensitivity 2·s·B/m of one message, s = 1/n: 20B²d/(ρ·n·m²·min{μ_f², 1}).
-  static double PrintedNoiseTerm(double b, double dim, double rho, double clients, double records, double mu_f) {
+  static double PrintedNoiseTerm(double b, double dim, double rho, double clients, double records,
+                                 double mu_f) {
     const double c1 = std::min(mu_f, 1.0);
     return 20 * b * b * dim / (rho * clients * records * records * c1 * c1);
   }

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define TACIT_CHECK(condition)                                                                     \
-  do {                                                                                             \
-    if (!(condition)) [[unlikely]] {                                                               \
-      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, #condition);       \
-      std::abort();                                                                                \
-    }                                                                                              \
+#define TACIT_CHECK(condition)                                                               \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]] {                                                         \
+      std::fprintf(stderr, "%s:%d: broken invariant: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                          \
+    }                                                                                        \
   } while (false)

@@ -41,7 +41,7 @@ bool ParseNumber(std::string_view s, double& out) {
 }
 
 const char* TypeName(const Value& v) {
-  static constexpr const char* kNames[] = {"a boolean", "a whole number", "a number",
+  static constexpr const char* kNames[] = {"a boolean", "a whole number",    "a number",
                                            "text",      "a list of numbers", "a list of texts"};
   return kNames[v.index()];
 }
@@ -92,8 +92,12 @@ Value ParseValue(std::string_view text) {
       std::string_view item = Trim(rest.substr(0, comma));
       rest = comma == std::string_view::npos ? "" : Trim(rest.substr(comma + 1));
       double number = 0;
-      if (ParseNumber(item, number)) numbers.push_back(number); else all_numbers = false;
-      if (item.size() >= 2 && item.front() == '"' && item.back() == '"') item = item.substr(1, item.size() - 2);
+      if (ParseNumber(item, number))
+        numbers.push_back(number);
+      else
+        all_numbers = false;
+      if (item.size() >= 2 && item.front() == '"' && item.back() == '"')
+        item = item.substr(1, item.size() - 2);
       texts.emplace_back(item);
     }
     if (all_numbers) return numbers;
@@ -122,7 +126,13 @@ std::string Range::ToText() const {
 }
 
 Option& Section::Add(const char* key, const char* type, std::string range, const char* help) {
-  options_.push_back({.key = key, .type = type, .range = std::move(range), .help = help, .fallback = "", .set = {}, .get = {}});
+  options_.push_back({.key = key,
+                      .type = type,
+                      .range = std::move(range),
+                      .help = help,
+                      .fallback = "",
+                      .set = {},
+                      .get = {}});
   return options_.back();
 }
 
@@ -131,7 +141,8 @@ void Section::Number(const char* key, double* field, Range range, const char* he
   o.set = [field, range](const Value& v, const std::string& full) -> Status {
     double x = 0;
     if (!AsNumber(v, x)) return WrongType(full, v, "a number");
-    if (!range.Holds(x)) return Fail(Code::kInvalidArgument, "{} = {}: must be {}", full, NumberText(x), range.ToText());
+    if (!range.Holds(x))
+      return Fail(Code::kInvalidArgument, "{} = {}: must be {}", full, NumberText(x), range.ToText());
     *field = x;
     return Ok{};
   };
@@ -145,8 +156,10 @@ void Section::Count(const char* key, std::size_t* field, Range range, const char
     double x = 0;
     if (!AsNumber(v, x)) return WrongType(full, v, "a whole number");
     if (!(x == std::floor(x)) || !(x >= 0) || !(x < 0x1p53))
-      return Fail(Code::kInvalidArgument, "{} = {}: must be a whole number, {}", full, ToText(v), range.ToText());
-    if (!range.Holds(x)) return Fail(Code::kInvalidArgument, "{} = {}: must be {}", full, ToText(v), range.ToText());
+      return Fail(Code::kInvalidArgument, "{} = {}: must be a whole number, {}", full, ToText(v),
+                  range.ToText());
+    if (!range.Holds(x))
+      return Fail(Code::kInvalidArgument, "{} = {}: must be {}", full, ToText(v), range.ToText());
     *field = static_cast<std::size_t>(x);
     return Ok{};
   };
@@ -182,7 +195,9 @@ void Section::Numbers(const char* key, std::vector<double>* field, Range range, 
     const auto* list = std::get_if<std::vector<double>>(&v);
     if (list == nullptr) return WrongType(full, v, "a list of numbers");
     for (double x : *list)
-      if (!range.Holds(x)) return Fail(Code::kInvalidArgument, "{} contains {}: each must be {}", full, NumberText(x), range.ToText());
+      if (!range.Holds(x))
+        return Fail(Code::kInvalidArgument, "{} contains {}: each must be {}", full, NumberText(x),
+                    range.ToText());
     *field = *list;
     return Ok{};
   };
@@ -194,14 +209,16 @@ void Section::Texts(const char* key, std::vector<std::string>* field, const char
   Option& o = Add(key, "list of texts", "", help);
   o.set = [field](const Value& v, const std::string& full) -> Status {
     if (const auto* list = std::get_if<std::vector<std::string>>(&v)) return *field = *list, Ok{};
-    if (const auto* empty = std::get_if<std::vector<double>>(&v); empty && empty->empty()) return field->clear(), Ok{};
+    if (const auto* empty = std::get_if<std::vector<double>>(&v); empty && empty->empty())
+      return field->clear(), Ok{};
     return WrongType(full, v, "a list of texts");
   };
   o.get = [field]() -> Value { return *field; };
   o.fallback = ToText(o.get());
 }
 
-void Section::Choice(const char* key, std::string* field, std::vector<std::string> choices, const char* help) {
+void Section::Choice(const char* key, std::string* field, std::vector<std::string> choices,
+                     const char* help) {
   std::string all;
   for (const auto& c : choices) all += (all.empty() ? "" : ", ") + c;
   Option& o = Add(key, "choice", "one of " + all, help);
@@ -236,7 +253,8 @@ Status Section::Set(std::string_view key, const Value& value) {
     std::string all;
     for (const auto& k : keys) all += (all.empty() ? "" : ", ") + k;
     return Fail(Code::kInvalidArgument, "{}: unknown key; {}", full,
-                near.empty() ? fmt::format("[{}] knows {}", name_, all) : fmt::format("did you mean {}.{}?", name_, near));
+                near.empty() ? fmt::format("[{}] knows {}", name_, all)
+                             : fmt::format("did you mean {}.{}?", name_, near));
   }
   TACIT_OK(option->set(value, full));
   option->given = true;

@@ -13,7 +13,8 @@
 
 namespace tacit {
 
-using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
+using Value =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
 std::string ToText(const Value&);                            // as TOML writes it
 // Reads what a person types after --set key=: true, 3, 1e-5, inf, [1, 2], "text", bare text.
 Value ParseValue(std::string_view text);

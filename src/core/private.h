@@ -53,8 +53,7 @@ class Private {
   auto Map(const Args&... args) const noexcept {
     static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
     static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
-    return Private<decltype(F(value_, Open(args)...))>(
-        F(value_, Open(args)...));
+    return Private<decltype(F(value_, Open(args)...))>(F(value_, Open(args)...));
   }
 
   // The same with a private result that is reused: F(value, out, args...).

@@ -43,12 +43,30 @@ class [[nodiscard]] Result {
   Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}    // NOLINT
   bool ok() const { return v_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  T& operator*() & { TACIT_CHECK(ok()); return std::get<0>(v_); }
-  const T& operator*() const& { TACIT_CHECK(ok()); return std::get<0>(v_); }
-  T&& operator*() && { TACIT_CHECK(ok()); return std::get<0>(std::move(v_)); }
-  T* operator->() { TACIT_CHECK(ok()); return &std::get<0>(v_); }
-  const T* operator->() const { TACIT_CHECK(ok()); return &std::get<0>(v_); }
-  const Error& error() const { TACIT_CHECK(!ok()); return std::get<1>(v_); }
+  T& operator*() & {
+    TACIT_CHECK(ok());
+    return std::get<0>(v_);
+  }
+  const T& operator*() const& {
+    TACIT_CHECK(ok());
+    return std::get<0>(v_);
+  }
+  T&& operator*() && {
+    TACIT_CHECK(ok());
+    return std::get<0>(std::move(v_));
+  }
+  T* operator->() {
+    TACIT_CHECK(ok());
+    return &std::get<0>(v_);
+  }
+  const T* operator->() const {
+    TACIT_CHECK(ok());
+    return &std::get<0>(v_);
+  }
+  const Error& error() const {
+    TACIT_CHECK(!ok());
+    return std::get<1>(v_);
+  }
 
  private:
   std::variant<T, Error> v_;
@@ -64,14 +82,13 @@ using Status = Result<Ok>;
 
 // TACIT_TRY(auto rows, Load(path));  — declares rows, or returns the error.
 #define TACIT_TRY(declaration, ...) TACIT_TRY_(TACIT_CONCAT(tacit_try_, __LINE__), declaration, __VA_ARGS__)
-#define TACIT_TRY_(tmp, declaration, ...)   \
-  auto tmp = (__VA_ARGS__);                 \
-  if (!tmp.ok()) return tmp.error();        \
+#define TACIT_TRY_(tmp, declaration, ...) \
+  auto tmp = (__VA_ARGS__);               \
+  if (!tmp.ok()) return tmp.error();      \
   declaration = *std::move(tmp)
 
 // TACIT_OK(Save(path));  — goes on, or returns the error.
-#define TACIT_OK(...)                                        \
-  do {                                                       \
-    if (auto tacit_ok_ = (__VA_ARGS__); !tacit_ok_.ok())     \
-      return tacit_ok_.error();                              \
+#define TACIT_OK(...)                                                              \
+  do {                                                                             \
+    if (auto tacit_ok_ = (__VA_ARGS__); !tacit_ok_.ok()) return tacit_ok_.error(); \
   } while (false)

@@ -33,7 +33,8 @@ class Unit {
     if (!Tag::Holds(v)) OutOfRange(Tag::kName);
   }
   static Result<Unit> Of(double v) {
-    if (!Tag::Holds(v)) return Fail(Code::kInvalidArgument, "{} = {}: must be {}", Tag::kName, v, Tag::kRange);
+    if (!Tag::Holds(v))
+      return Fail(Code::kInvalidArgument, "{} = {}: must be {}", Tag::kName, v, Tag::kRange);
     return Unit(v, Unchecked{});
   }
   // For values that are in range by construction; aborts if they are not.
@@ -54,13 +55,13 @@ class Unit {
   double v_;
 };
 
-#define TACIT_UNIT(Name, label, composes, condition, range)                  \
-  struct Name##Tag {                                                         \
-    static constexpr const char* kName = label;                              \
-    static constexpr const char* kRange = range;                             \
-    static constexpr bool kComposes = composes;                              \
-    static constexpr bool Holds(double v) { return condition; }              \
-  };                                                                         \
+#define TACIT_UNIT(Name, label, composes, condition, range)     \
+  struct Name##Tag {                                            \
+    static constexpr const char* kName = label;                 \
+    static constexpr const char* kRange = range;                \
+    static constexpr bool kComposes = composes;                 \
+    static constexpr bool Holds(double v) { return condition; } \
+  };                                                            \
   using Name = Unit<Name##Tag>
 
 TACIT_UNIT(Epsilon, "epsilon", true, v >= 0, "at least 0");                        // ∞ means not private

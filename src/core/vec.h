@@ -16,7 +16,9 @@ using Vec = std::vector<double>;         // owns
 using View = std::span<const double>;    // reads
 using Span = std::span<double>;          // writes
 
-inline void Fill(Span y, double a) { for (double& v : y) v = a; }
+inline void Fill(Span y, double a) {
+  for (double& v : y) v = a;
+}
 
 inline void Copy(View x, Span y) {
   TACIT_CHECK(x.size() == y.size());
@@ -28,7 +30,9 @@ inline void Axpy(double a, View x, Span y) {                      // y ← y + a
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += a * x[i];
 }
 
-inline void Scale(double a, Span x) { for (double& v : x) v *= a; }
+inline void Scale(double a, Span x) {
+  for (double& v : x) v *= a;
+}
 
 // Eight interleaved partial sums, then a fixed tree: vectorises without reassociation.
 template <class Term>
@@ -46,12 +50,17 @@ inline double Dot(View x, View y) {
   return SumOf(x.size(), [&](std::size_t i) { return x[i] * y[i]; });
 }
 
-inline double NormSquared(View x) { return SumOf(x.size(), [&](std::size_t i) { return x[i] * x[i]; }); }
+inline double NormSquared(View x) {
+  return SumOf(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
+}
 inline double Norm(View x) { return std::sqrt(NormSquared(x)); }
 
 inline double DistanceSquared(View x, View y) {
   TACIT_CHECK(x.size() == y.size());
-  return SumOf(x.size(), [&](std::size_t i) { const double d = x[i] - y[i]; return d * d; });
+  return SumOf(x.size(), [&](std::size_t i) {
+    const double d = x[i] - y[i];
+    return d * d;
+  });
 }
 
 }  // namespace tacit

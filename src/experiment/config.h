@@ -54,7 +54,7 @@ struct Config {
     std::string name = "primal-dual", mode = "certified";
     std::size_t rounds = 100;
     double gamma = 0.0;                       // 0: the largest step the theory allows
-    std::string allocation = "dynamic", factor = "sharp", scaling = "printed";
+    std::string allocation = "dynamic", factor = "auto", scaling = "printed";
     double strong_convexity = -1.0;           // −1: l2 times the scaling
     double initial_error = 0.0;               // public guess of E[Φ¹]; 0: none
     double variance_cap = std::numeric_limits<double>::infinity();     // on the noise of one released sum
@@ -85,7 +85,8 @@ struct Assignment {                           // --set key=value
 // Reads a TOML file (empty path: defaults), then applies assignments. Every error names the key, the
 // value, the file with line, and the remedy. A [sweep] table is left to LoadSweep.
 Result<Config> LoadConfig(const std::filesystem::path& file, const std::vector<Assignment>& sets);
-Result<Config> ParseConfig(std::string_view toml, const std::string& name, const std::vector<Assignment>& sets);
+Result<Config> ParseConfig(std::string_view toml, const std::string& name,
+                           const std::vector<Assignment>& sets);
 Status SetKey(Config&, std::string_view full_key, const Value&);
 Result<Assignment> ParseAssignment(std::string_view text);       // "privacy.epsilon=2"
 std::string ToToml(Config);                   // resolved: every key with its value

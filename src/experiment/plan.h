@@ -26,40 +26,40 @@ Result<PublicFacts> FactsWithoutData(const Config&);
 struct PlannedRound {
   std::uint32_t round = 0;             // from 1
   double share = 0;                    // of μ²
-  double mu = 0;                       // charged, rounding and lattice included (budget of the default client)
-  double sigma = 0;                    // noise std on the released sum
-  double noise_on_mean = 0;            // σ divided by the records of a client (mean): std on its gradient
+  double mu = 0;  // charged, rounding and lattice included (budget of the default client)
+  double sigma = 0;  // noise std on the released sum
+  double noise_on_mean = 0;  // σ divided by the records of a client (mean): std on its gradient
 };
 
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
   Adjacency adjacency = Adjacency::kReplaceOne;
   std::size_t rounds = 0, clients = 0, rows = 0, dim = 0;
-  double epsilon = 0, delta = 0;       // asked for (paper mode: claimed)
-  double mu_budget = 0;                // what calibration aimed at
-  double certified_epsilon = 0;        // what the planned charges come to; ∞ if nothing bounds them
+  double epsilon = 0, delta = 0;  // asked for (paper mode: claimed)
+  double mu_budget = 0;  // what calibration aimed at
+  double certified_epsilon = 0;  // what the planned charges come to; ∞ if nothing bounds them
   double certified_epsilon_lower = 0;
   std::optional<double> claimed_epsilon;
   std::string claim_source;
-  double zcdp_epsilon = 0;             // the same charges through ρ + 2√(ρ ln 1/δ)
+  double zcdp_epsilon = 0;  // the same charges through ρ + 2√(ρ ln 1/δ)
   double clip = 0, sensitivity = 0;
   std::vector<PlannedRound> schedule;  // the rounds that run
   std::size_t skipped = 0;
-  std::size_t bytes_up = 0, bytes_down = 0;      // whole run, all clients
-  double EpsilonAfter(std::size_t k) const;      // ε after schedule[0..k], upper bound
+  std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients
+  double EpsilonAfter(std::size_t k) const;  // ε after schedule[0..k], upper bound
 
   // Theory, where the algorithm has it.
   double gamma = 0, gamma_max = 0, mu_f = 0, l_f = 0, factor = 0;
-  std::optional<double> bound_printed;           // noise term of (12)
-  std::optional<double> bound_sharp;             // the same with this plan's own schedule and factor
-  std::optional<double> rounds_needed;           // for algorithm.initial_error
-  double static_over_dynamic = 1;                // Σqσ² of a uniform split over this schedule's
+  std::optional<double> bound_printed;  // noise term of (12)
+  std::optional<double> bound_sharp;  // the same with this plan's own schedule and factor
+  std::optional<double> rounds_needed;  // for algorithm.initial_error
+  double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
 
   // One σ-sequence per distinct budget; client i uses noise[noise_of[i]]. Empty for expose.
   std::vector<std::shared_ptr<const NoisePlan>> noise;
   std::vector<std::size_t> noise_of;
-  std::vector<MuSquared> budgets;                // per client; ∞ in paper mode and for expose
+  std::vector<MuSquared> budgets;  // per client; ∞ in paper mode and for expose
 };
 
 Result<Plan> MakePlan(const Config&, const PublicFacts&);

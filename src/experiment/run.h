@@ -25,21 +25,21 @@ struct Metrics {
 struct Progress {
   std::uint32_t round = 0;
   std::size_t rounds = 0;
-  double epsilon = 0;                  // spent so far (largest over clients), upper bound; ∞ if not private
+  double epsilon = 0;  // spent so far (largest over clients), upper bound; ∞ if not private
   double seconds = 0;
-  const Metrics* metrics = nullptr;    // set when this round was traced
+  const Metrics* metrics = nullptr;  // set when this round was traced
 };
 
 struct TrainHooks {
-  std::function<void(const Plan&)> planned;              // before any data is touched
-  std::function<void(const Progress&)> progress;         // after every round; must be cheap
-  const std::atomic<bool>* interrupt = nullptr;          // set: stop after this round, with a valid certificate
-  bool write_folder = true;                              // false: results only (sweeps keep no folders)
+  std::function<void(const Plan&)> planned;  // before any data is touched
+  std::function<void(const Progress&)> progress;  // after every round; must be cheap
+  const std::atomic<bool>* interrupt = nullptr;  // set: stop after this round, with a valid certificate
+  bool write_folder = true;  // false: results only (sweeps keep no folders)
 };
 
 struct RunResult {
-  std::string run;                     // name of the folder and of the ledger entry
-  std::filesystem::path folder;        // empty if none was written
+  std::string run;  // name of the folder and of the ledger entry
+  std::filesystem::path folder;  // empty if none was written
   Plan plan;
   std::size_t rounds_done = 0;
   bool interrupted = false;
@@ -49,7 +49,7 @@ struct RunResult {
   bool replayable = false;
   std::vector<std::string> oracle_metrics;
   std::size_t bytes_up = 0, bytes_down = 0;
-  double seconds = 0;                  // training alone
+  double seconds = 0;  // training alone
   unsigned threads = 1;
   Vec model;
   std::string model_sha256;
@@ -82,6 +82,7 @@ struct Evaluation {
   Vec scores;
   Metrics metrics;
 };
-Result<Evaluation> Evaluate(const SavedRun&, const std::string& source, const std::vector<Assignment>& data_sets);
+Result<Evaluation> Evaluate(const SavedRun&, const std::string& source,
+                            const std::vector<Assignment>& data_sets);
 
 }  // namespace tacit

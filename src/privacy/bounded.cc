@@ -56,7 +56,8 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
 L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t units, std::size_t roundings) {
   const double factor = adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0;
   if (units == 0) return c;     // an empty client has nothing to move; any positive bound is true
-  const double slack = roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(units)), c.value());
+  const double slack =
+      roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(units)), c.value());
   return L2Bound::Proven(AddUp(factor * c.value(), slack));
 }
 

@@ -43,9 +43,13 @@ class Ledger {
 
   void Attach(Vault* vault, std::uint32_t account) { vault_ = vault, account_ = account; }
   // Tells the ledger that so much is durable already (a block reserved ahead).
-  void Reserved(MuSquared up_to) { if (up_to > reserved_) reserved_ = up_to; }
+  void Reserved(MuSquared up_to) {
+    if (up_to > reserved_) reserved_ = up_to;
+  }
   // Restores what an earlier process had spent or reserved; never lowers the figure.
-  void Restore(MuSquared spent) { if (spent > spent_) spent_ = spent; }
+  void Restore(MuSquared spent) {
+    if (spent > spent_) spent_ = spent;
+  }
 
  private:
   MuSquared budget_;

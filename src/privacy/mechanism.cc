@@ -13,23 +13,24 @@ GaussianEvent Gaussian(double sensitivity, NoiseStd sigma) {
 }
 
 constexpr double kGridRatio = 0x1p-30;      // g ≤ σ·2⁻³⁰
-constexpr double kLargest = 0x1p61;         // integers beyond it are projected back; CheckRange keeps them away
+constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; CheckRange keeps them away
 
 }  // namespace
 
 Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
                           Released<Vec>& out) const {
-  TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));   // pay,
-  Draw(sigma, v.dim(), rng, noise);                                                       // draw,
+  TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
+  Draw(sigma, v.dim(), rng, noise);  // draw,
   out.value_.resize(v.dim());
-  Add(sigma, noise, v.value_, out.value_);                                                // open
+  Add(sigma, noise, v.value_, out.value_);  // open
   return Ok{};
 }
 
 Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim& claim, Ledger& ledger,
                                    NoiseRng& rng, NoiseBuffer& noise, Released<Vec>& out) const {
   const auto sensitivity = v.Sensitivity(ledger.adjacency());
-  const PrivacyEvent event = sensitivity ? EventFor(*sensitivity, sigma, v.dim()) : PrivacyEvent(NonPrivateEvent{});
+  const PrivacyEvent event =
+      sensitivity ? EventFor(*sensitivity, sigma, v.dim()) : PrivacyEvent(NonPrivateEvent{});
   ledger.Record(claim);
   TACIT_OK(ledger.Charge(event));
   Draw(sigma, v.dim(), rng, noise);
@@ -51,10 +52,11 @@ double LatticeGaussian::OverheadMu(std::size_t dim) const {
 Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
   const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
   if (max_abs / grid + 0x1p40 < kLargest) return Ok{};
-  return Fail(Code::kInvalidArgument,
-              "lattice_gaussian: a sum of up to {:.3g} beside noise of std {:.3g} does not fit 62-bit integers; "
-              "lower privacy.clip or privacy.epsilon",
-              max_abs, sigma.value());
+  return Fail(
+      Code::kInvalidArgument,
+      "lattice_gaussian: a sum of up to {:.3g} beside noise of std {:.3g} does not fit 62-bit integers; "
+      "lower privacy.clip or privacy.epsilon",
+      max_abs, sigma.value());
 }
 
 void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
@@ -64,11 +66,11 @@ void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, Noise
 
 void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
   const int e = LatticeScale::For(sigma.value()).grid_exponent;
-  const double to_grid = std::ldexp(1.0, -e), from_grid = std::ldexp(1.0, e);      // exact powers of two
+  const double to_grid = std::ldexp(1.0, -e), from_grid = std::ldexp(1.0, e);  // exact powers of two
   for (std::size_t j = 0; j < value.size(); ++j) {
     const double q = std::fmin(std::fmax(value[j] * to_grid, -kLargest), kLargest);
     const std::int64_t k = static_cast<std::int64_t>(std::nearbyint(q)) + noise.lattice[j];
-    out[j] = static_cast<double>(k) * from_grid;       // of the integer alone: post-processing
+    out[j] = static_cast<double>(k) * from_grid;  // of the integer alone: post-processing
   }
 }
 
@@ -85,7 +87,7 @@ PrivacyEvent FloatGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::s
 void FloatGaussian::Draw(NoiseStd, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
   noise.real.resize(dim);
   const auto uniform = [&] { return (static_cast<double>(rng.Bits() >> 11) + 0.5) * 0x1p-53; };
-  for (std::size_t j = 0; j < dim; j += 2) {             // Box and Muller 1958
+  for (std::size_t j = 0; j < dim; j += 2) {  // Box and Muller 1958
     const double r = std::sqrt(-2.0 * std::log(uniform()));
     const double angle = 2.0 * std::numbers::pi * uniform();
     noise.real[j] = r * std::cos(angle);

@@ -28,7 +28,8 @@ class Mechanism {
   virtual std::string_view caveat() const { return ""; }
 
   // The certified door: pay, draw, open. On refusal nothing is drawn, opened or changed.
-  Status Release(const Bounded& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
+  Status Release(const Bounded& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&,
+                 Released<Vec>& out) const;
 
   // The paper's door: takes a value that nothing bounds, and a claim. Records the claim; charges by
   // the public bound if the value is in fact bounded, and ∞ otherwise.

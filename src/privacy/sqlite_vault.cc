@@ -18,8 +18,8 @@ CREATE TABLE IF NOT EXISTS accounts (
 )sql";
 
 Error Trouble(const std::filesystem::path& file, const char* doing, const SQLite::Exception& e) {
-  return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions", file.string(),
-              doing, e.what());
+  return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions",
+              file.string(), doing, e.what());
 }
 
 // SQLite stores ∞ as a REAL without trouble; NaN never gets here.
@@ -47,7 +47,8 @@ void WriteAccounts(SQLite::Database& db, const std::string& run, const std::vect
 
 struct SqliteVault::State {
   State(const std::filesystem::path& path, std::string run_id)
-      : file(path), run(std::move(run_id)),
+      : file(path),
+        run(std::move(run_id)),
         db(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, /*busy timeout ms*/ 10000) {}
   std::filesystem::path file;
   std::string run;
@@ -79,10 +80,11 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
     known.bind(1, info.run);
     if (known.executeStep()) {
       if (known.getColumn(0).getString() != Name(info.adjacency)) {
-        return Fail(Code::kInvalidArgument,
-                    "ledger {}: run {} was opened with adjacency {}, not {}; two adjacencies are never mixed in one "
-                    "ledger",
-                    file.string(), info.run, known.getColumn(0).getString(), Name(info.adjacency));
+        return Fail(
+            Code::kInvalidArgument,
+            "ledger {}: run {} was opened with adjacency {}, not {}; two adjacencies are never mixed in one "
+            "ledger",
+            file.string(), info.run, known.getColumn(0).getString(), Name(info.adjacency));
       }
       SQLite::Statement rows(db, "SELECT first, count, spent FROM accounts WHERE run = ?");
       rows.bind(1, info.run);
@@ -164,12 +166,14 @@ Status SqliteVault::Settle(const LedgerBook& book) {
 
 Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) {
-    return Fail(Code::kNotFound, "ledger {}: no such file; give the ledger.db of a run folder", file.string());
+    return Fail(Code::kNotFound, "ledger {}: no such file; give the ledger.db of a run folder",
+                file.string());
   }
   try {
     SQLite::Database db(file.string(), SQLite::OPEN_READONLY, 10000);
     std::vector<LedgerRecord> out;
-    SQLite::Statement runs(db, "SELECT run, data, unit, adjacency, mode, delta, state FROM runs ORDER BY run");
+    SQLite::Statement runs(db,
+                           "SELECT run, data, unit, adjacency, mode, delta, state FROM runs ORDER BY run");
     while (runs.executeStep()) {
       LedgerRecord r;
       r.run = runs.getColumn(0).getString();

@@ -27,7 +27,7 @@ struct RoundReport {
   bool last = false;
 };
 struct Watcher {
-  std::function<Status(std::uint32_t round)> before;            // e.g. reserve budget; an error ends the run
+  std::function<Status(std::uint32_t round)> before;  // e.g. reserve budget; an error ends the run
   std::function<Status(const RoundReport&)> after;
 };
 
@@ -63,7 +63,7 @@ class ThreadRuntime {
   }
 
  private:
-  struct Lane {                                  // one thread's reusable state
+  struct Lane {  // one thread's reusable state
     Scratch scratch;
     typename A::Up up;
     std::size_t bytes_up = 0;
@@ -85,7 +85,7 @@ class ThreadRuntime {
     std::atomic<bool> failed{false};
     std::optional<Error> error;
     std::size_t error_client = clients.size();
-    std::mutex mutex;                            // guards merging and the error
+    std::mutex mutex;  // guards merging and the error
     pool_.Run([&](unsigned k) {
       Lane& lane = lanes_[k];
       for (;;) {
@@ -98,7 +98,8 @@ class ThreadRuntime {
         for (std::size_t i = c * chunk; i < std::min(clients.size(), (c + 1) * chunk); ++i) {
           if (failed.load(std::memory_order_relaxed)) break;
           if (noise_.replay_seed)
-            lane.scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, static_cast<std::uint32_t>(i), report.round});
+            lane.scratch.rng->Rekey(
+                {*noise_.replay_seed, Purpose::kNoise, static_cast<std::uint32_t>(i), report.round});
           if (Status s = clients[i].Round(down, lane.up, lane.scratch); !s.ok()) {
             const std::lock_guard lock(mutex);
             if (i < error_client) error = s.error(), error_client = i;

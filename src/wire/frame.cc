@@ -29,8 +29,10 @@ Result<std::span<const std::byte>> Codec::Open(std::span<const std::byte> frame)
   std::memcpy(&length, frame.data() + 8, 8);
   const auto payload = frame.subspan(kFrameHeader);
   if (length != payload.size())
-    return Fail(Code::kMalformed, "frame: announces {} bytes and has {}; it was cut or joined on the way", length, payload.size());
-  if (crc != Crc32(payload)) return Fail(Code::kMalformed, "frame: checksum mismatch; it was changed on the way");
+    return Fail(Code::kMalformed, "frame: announces {} bytes and has {}; it was cut or joined on the way",
+                length, payload.size());
+  if (crc != Crc32(payload))
+    return Fail(Code::kMalformed, "frame: checksum mismatch; it was changed on the way");
   return payload;
 }
 

@@ -36,7 +36,9 @@ class Codec {
     bool ok = true;
     std::apply([&](auto&... f) { ((ok = ok && Get(rest, Slot(f))), ...); }, m.Fields());
     if (!ok || !rest.empty())
-      return Fail(Code::kMalformed, "frame: the payload does not have the fields of this message; sender and receiver must run the same version");
+      return Fail(Code::kMalformed,
+                  "frame: the payload does not have the fields of this message; sender and receiver must run "
+                  "the same version");
     return m;
   }
 
@@ -50,16 +52,16 @@ class Codec {
     if (size != 0) std::memcpy(out.data() + at, data, size);
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
-  static void Put(std::vector<std::byte>& out, const T& v) { Append(out, &v, sizeof v); }
+  requires std::is_arithmetic_v<T> static void Put(std::vector<std::byte>& out, const T& v) {
+    Append(out, &v, sizeof v);
+  }
   template <class T>
   static void Put(std::vector<std::byte>& out, const std::vector<T>& v) {
     Put(out, static_cast<std::uint64_t>(v.size()));
     Append(out, v.data(), v.size() * sizeof(T));
   }
   template <class T>
-    requires std::is_arithmetic_v<T>
-  static bool Get(std::span<const std::byte>& in, T& v) {
+  requires std::is_arithmetic_v<T> static bool Get(std::span<const std::byte>& in, T& v) {
     if (in.size() < sizeof v) return false;
     std::memcpy(&v, in.data(), sizeof v);
     in = in.subspan(sizeof v);

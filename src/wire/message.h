@@ -23,14 +23,18 @@ inline constexpr bool kAllMayTravel<std::tuple<F&...>> = (kMayTravel<std::remove
 }  // namespace internal
 
 template <class M>
-concept Message = requires(M m) { m.Fields(); } && internal::kAllMayTravel<decltype(std::declval<M&>().Fields())>;
+concept Message =
+    requires(M m) { m.Fields(); } && internal::kAllMayTravel<decltype(std::declval<M&>().Fields())>;
 
 // Bytes of a payload on the wire: numbers as they are, vectors as a 64-bit length and their elements.
 template <class T>
-  requires std::is_arithmetic_v<T>
-std::size_t PayloadSize(const T&) { return sizeof(T); }
+requires std::is_arithmetic_v<T> std::size_t PayloadSize(const T&) {
+  return sizeof(T);
+}
 template <class T>
-std::size_t PayloadSize(const std::vector<T>& v) { return sizeof(std::uint64_t) + v.size() * sizeof(T); }
+std::size_t PayloadSize(const std::vector<T>& v) {
+  return sizeof(std::uint64_t) + v.size() * sizeof(T);
+}
 
 inline constexpr std::size_t kFrameHeader = 16;       // see frame.h
 

@@ -1,0 +1,30 @@
+#pragma once
+
+// From a config's words to the engine's objects.
+#include <memory>
+#include <string_view>
+
+#include "data/dataset.h"
+#include "data/partition.h"
+#include "data/preprocess.h"
+#include "experiment/config.h"
+#include "experiment/plan.h"
+#include "models/objective.h"
+#include "models/regularizer.h"
+
+namespace tacit {
+
+inline constexpr std::size_t kSyntheticRows = 10000, kSyntheticFeatures = 50;
+bool IsSynthetic(std::string_view source);
+
+Result<std::unique_ptr<Objective>> BuildObjective(const Config&, const PublicFacts&);
+Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config&);
+
+enum class Role { kTrain, kTest };
+// Loads and preprocesses one source. A known set's test part is asked for by its own name.
+Result<Dataset> LoadSource(const Config&, const std::string& source, Role, const PublicFacts&);
+Result<Partition> LoadPartition(const Config&, const PublicFacts&);
+// The same facts, from the data itself: what plan and training must agree on.
+PublicFacts FactsOf(const Partition&, std::size_t classes);
+
+}  // namespace tacit

@@ -1,0 +1,274 @@
+#include "experiment/config.h"
+
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "experiment/plan.h"
+
+namespace tacit {
+namespace {
+
+constexpr Range kAnyCount = {.lower = 0, .upper = 0x1p53};
+
+Result<Value> FromToml(const toml::node& node, const std::string& key) {
+  if (const auto* v = node.as_boolean()) return Value(v->get());
+  if (const auto* v = node.as_integer()) return Value(v->get());
+  if (const auto* v = node.as_floating_point()) return Value(v->get());
+  if (const auto* v = node.as_string()) return Value(v->get());
+  if (const auto* list = node.as_array()) {
+    std::vector<double> numbers;
+    std::vector<std::string> texts;
+    for (const toml::node& item : *list) {
+      if (const auto* d = item.as_floating_point())
+        numbers.push_back(d->get());
+      else if (const auto* i = item.as_integer())
+        numbers.push_back(static_cast<double>(i->get()));
+      else if (const auto* s = item.as_string())
+        texts.push_back(s->get());
+      else
+        return Fail(Code::kInvalidArgument, "{}: a list may hold numbers or texts, nothing else", key);
+    }
+    if (!numbers.empty() && !texts.empty())
+      return Fail(Code::kInvalidArgument, "{}: a list may not mix numbers and texts", key);
+    if (!texts.empty()) return Value(texts);
+    return Value(numbers);
+  }
+  return Fail(Code::kInvalidArgument, "{}: dates, times and nested tables are not values here", key);
+}
+
+Error At(const std::string& file, const toml::source_region& where, const Error& e) {
+  return Error{e.code, fmt::format("{}:{}: {}", file, where.begin.line, e.message)};
+}
+
+}  // namespace
+
+std::vector<Section> Describe(Config& c) {
+  std::vector<Section> all;
+  {
+    Section& s = all.emplace_back("data", "Who holds which rows. Everything here is a public constant.");
+    s.Text("source", &c.data.source,
+           "training data: a name `tacit data list` knows, a file (LIBSVM, CSV, IDX; .gz .bz2 .xz), "
+           "synthetic-logistic or synthetic-linear");
+    s.Text("test", &c.data.test, "public test data for loss and accuracy, written like source; empty: none");
+    s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx"}, "format of a file");
+    s.Text("labels_file", &c.data.labels_file,
+           "IDX: the file with the labels; empty: the name of the images with labels instead");
+    s.Count("rows", &c.data.rows, kAnyCount, "use the first rows only (synthetic: how many to make); 0: all");
+    s.Count("skip", &c.data.skip, kAnyCount, "rows passed over first");
+    s.Count("features", &c.data.features, kAnyCount,
+            "columns; 0: as many as the data set is known, or seen, to have");
+    s.Count("clients", &c.data.clients, AtLeast(1), "number of clients n (ignored by split = column)");
+    s.Count("rows_per_client", &c.data.rows_per_client, kAnyCount,
+            "exactly so many rows each; 0: all rows, as equal as possible");
+    s.Choice("split", &c.data.split, {"blocks", "iid", "label", "dirichlet", "column"},
+             "contiguous blocks, a seeded shuffle, sorted by label, Dirichlet over the classes, or the "
+             "file's group_column");
+    s.Number("alpha", &c.data.alpha, Above(0), "concentration of split = dirichlet");
+    s.Number("scale", &c.data.scale, {}, "every feature is multiplied by this public constant");
+    s.Flag("intercept", &c.data.intercept, "append a constant feature 1");
+    s.Choice("row_norm", &c.data.row_norm, {"none", "clip", "unit"},
+             "scale rows longer than row_bound down to it (clip), or every row to it (unit)");
+    s.Number("row_bound", &c.data.row_bound, Above(0), "the public bound on the Euclidean norm of a row");
+    s.Number("positive", &c.data.positive, {}, "binary models: this label is +1, every other one is -1");
+    s.Number("label_bound", &c.data.label_bound, {.lower = 0, .upper = INFINITY, .lower_open = true},
+             "regression: labels are clamped to plus or minus this");
+    s.Flag("header", &c.data.header, "CSV: the first line names the columns");
+    s.Text("label_column", &c.data.label_column,
+           "CSV: name or 0-based number of the label; empty: the last column");
+    s.Text("group_column", &c.data.group_column, "CSV: name or number of the column that names the client");
+    s.Texts("drop", &c.data.drop, "CSV: columns left out");
+    s.Text("separator", &c.data.separator, "CSV: one character between fields");
+    s.Number("missing", &c.data.missing, {}, "CSV: the public constant that stands for an empty field or ?");
+    s.Number("density", &c.data.density, {.lower = 0, .upper = 1, .lower_open = true},
+             "synthetic: fraction of features that are not zero");
+    s.Number("label_noise", &c.data.label_noise, Between(0, 1),
+             "synthetic: fraction of labels flipped, or noise of a regression");
+    s.Number("heterogeneity", &c.data.heterogeneity, AtLeast(0),
+             "synthetic: how far clients' distributions lie apart");
+  }
+  {
+    Section& s = all.emplace_back(
+        "model", "What is minimised: the mean over clients of their mean loss, plus public regularisers.");
+    s.Choice("name", &c.model.name, {"logistic", "softmax", "least-squares"}, "loss of a linear model");
+    s.Count("classes", &c.model.classes, kAnyCount,
+            "softmax: number of classes; 0: as the data set is known to have");
+    s.Number("l2", &c.model.l2, AtLeast(0), "weight of (l2/2) times the squared norm");
+    s.Choice("penalty", &c.model.penalty, {"none", "l1", "l1box", "box", "l2ball"},
+             "g: l1, l1 over the box [-radius, radius], or the indicator of a box or ball");
+    s.Number("weight", &c.model.weight, AtLeast(0), "weight of the l1 norm");
+    s.Number("radius", &c.model.radius, Above(0), "half the width of the box, or the radius of the ball");
+  }
+  {
+    Section& s =
+        all.emplace_back("privacy", "The promise. What is clipped, noised and charged follows from it.");
+    s.Number("epsilon", &c.privacy.epsilon, Above(0), "epsilon of the whole run, for every client's unit");
+    s.Number("delta", &c.privacy.delta, {.lower = 0, .upper = 1, .lower_open = true, .upper_open = true},
+             "delta of the whole run; keep it well below 1/rows");
+    s.Numbers("budgets", &c.privacy.budgets, Above(0),
+              "epsilon of each client, where they differ; empty: epsilon for everyone");
+    s.Choice("unit", &c.privacy.unit, {"record"}, "what one person contributes");
+    s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
+             "which data sets count as neighbours");
+    s.Number("clip", &c.privacy.clip, Above(0),
+             "B: bound on the gradient of one record; certified mode clips to it, paper mode assumes it");
+    s.Choice("mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "expose"},
+             "how values are released: exact integers, doubles (with a caveat), or without noise (epsilon "
+             "infinite)");
+    s.Choice(
+        "noise", &c.privacy.noise, {"entropy", "replayable"},
+        "noise from the operating system's entropy, or from experiment.seed (printed in the certificate)");
+  }
+  {
+    Section& s = all.emplace_back("algorithm", "How it is solved.");
+    std::vector<std::string> names;
+    for (const AlgorithmEntry& a : Algorithms()) names.emplace_back(a.name);
+    s.Choice("name", &c.algorithm.name, names, "the method");
+    s.Choice("mode", &c.algorithm.mode, {"certified", "paper"},
+             "certified: what the proof needs is enforced; paper: calibration as printed, the claim beside "
+             "what can be proved");
+    s.Count("rounds", &c.algorithm.rounds, {.lower = 1, .upper = 1e7}, "communication rounds T");
+    s.Number("gamma", &c.algorithm.gamma, AtLeast(0),
+             "step size; 0: the largest the theory allows, min{1/4, 1/L_f}");
+    s.Choice("allocation", &c.algorithm.allocation, {"dynamic", "static"},
+             "noise over rounds: water-filling against the error after the last round, or the same in every "
+             "round");
+    s.Choice("factor", &c.algorithm.factor, {"auto", "sharp", "printed"},
+             "contraction factor behind the dynamic allocation; auto: sharp in certified mode, printed in "
+             "paper mode");
+    s.Choice("scaling", &c.algorithm.scaling, {"printed", "times_n"},
+             "objective as printed, with 1/n before every client's gradient, or multiplied by n");
+    s.Number("strong_convexity", &c.algorithm.strong_convexity, AtLeast(-1),
+             "mu_f for the allocation, a public constant; -1: model.l2 times the scaling");
+    s.Number("initial_error", &c.algorithm.initial_error, AtLeast(0),
+             "public guess of the initial error, for the number of rounds the theory asks; 0: none");
+    s.Number("variance_cap", &c.algorithm.variance_cap, {.lower = 0, .upper = INFINITY, .lower_open = true},
+             "largest variance of the noise on one released sum; inf: no cap");
+  }
+  {
+    Section& s = all.emplace_back("runtime", "Where it runs; changes nothing in the result.");
+    s.Choice("name", &c.runtime.name, {"threads"}, "in-process simulation on threads");
+    s.Count("threads", &c.runtime.threads, {.lower = 0, .upper = 4096}, "number of threads; 0: one per core");
+  }
+  {
+    Section& s = all.emplace_back("experiment", "What is kept.");
+    s.Text("name", &c.experiment.name, "name of the run; empty: after the file");
+    s.Text("output", &c.experiment.output, "folder that holds run folders");
+    s.Count("seed", &c.experiment.seed, kAnyCount,
+            "seed of splits, synthetic data and, if asked, replayable noise");
+    s.Count("trace_every", &c.experiment.trace_every, kAnyCount,
+            "rounds between trace points; 0: about a hundred points");
+    s.Flag("oracle", &c.experiment.oracle,
+           "simulation only: also measure loss and distance to the optimum on the private data, and say so "
+           "in the certificate");
+    s.Count("reserve", &c.experiment.reserve, AtLeast(1),
+            "rounds whose budget is made durable ahead in one step");
+  }
+  return all;
+}
+
+Status SetKey(Config& config, std::string_view full_key, const Value& value) {
+  std::vector<Section> sections = Describe(config);
+  const std::size_t dot = full_key.find('.');
+  const std::string_view table = full_key.substr(0, dot);
+  std::vector<std::string> names;
+  for (Section& s : sections) {
+    if (s.name() == table && dot != std::string_view::npos) return s.Set(full_key.substr(dot + 1), value);
+    names.push_back(s.name());
+  }
+  std::vector<std::string> keys;
+  for (Section& s : sections)
+    for (const Option& o : s.options()) keys.push_back(s.name() + "." + o.key);
+  std::string near = Nearest(full_key, keys);
+  if (near.empty() && dot == std::string_view::npos) {
+    for (const std::string& k : keys)
+      if (k.substr(k.find('.') + 1) == full_key) near = k;
+  }
+  return Fail(Code::kInvalidArgument, "{}: unknown key; {}", full_key,
+              near.empty() ? "keys are written table.key, and `tacit options` lists them"
+                           : fmt::format("did you mean {}?", near));
+}
+
+Result<Assignment> ParseAssignment(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    return Fail(Code::kInvalidArgument,
+                "--set {}: must look like table.key=value, e.g. --set privacy.epsilon=2", text);
+  return Assignment{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+}
+
+Result<Config> ParseConfig(std::string_view text, const std::string& name,
+                           const std::vector<Assignment>& sets) {
+  Config config;
+  toml::table root;
+  try {
+    root = toml::parse(text, name);
+  } catch (const toml::parse_error& e) {
+    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", name, e.source().begin.line, e.description());
+  }
+  for (const auto& [table, node] : root) {
+    const std::string table_name(table.str());
+    if (table_name == "sweep" || table_name == "quick" || table_name == "claim" || table_name == "about")
+      continue;   // sweeps read these
+    const toml::table* keys = node.as_table();
+    if (keys == nullptr) {
+      Status unknown = SetKey(config, table_name, Value(false));
+      return At(
+          name, node.source(),
+          unknown.ok() ? Fail(Code::kInvalidArgument, "{}: must be a table", table_name) : unknown.error());
+    }
+    for (const auto& [key, value] : *keys) {
+      const std::string full = table_name + "." + std::string(key.str());
+      auto v = FromToml(value, full);
+      if (!v.ok()) return At(name, value.source(), v.error());
+      if (Status s = SetKey(config, full, *v); !s.ok()) return At(name, value.source(), s.error());
+    }
+  }
+  for (const Assignment& a : sets)
+    if (Status s = SetKey(config, a.key, ParseValue(a.value)); !s.ok())
+      return Error{s.error().code, "--set " + s.error().message};
+  return config;
+}
+
+Result<Config> LoadConfig(const std::filesystem::path& file, const std::vector<Assignment>& sets) {
+  if (file.empty()) return ParseConfig("", "", sets);
+  std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file))
+    return Fail(Code::kNotFound,
+                "{}: cannot be read; give the path of an experiment file, e.g. experiments/demo.toml",
+                file.string());
+  std::ostringstream text;
+  text << in.rdbuf();
+  TACIT_TRY(Config config, ParseConfig(text.str(), file.string(), sets));
+  config.file = file;
+  return config;
+}
+
+std::string ToToml(Config config) {
+  std::string out;
+  for (Section& s : Describe(config)) {
+    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", s.name());
+    for (const Option& o : s.options()) out += fmt::format("{} = {}\n", o.key, ToText(o.get()));
+  }
+  return out;
+}
+
+std::string OptionsReference() {
+  Config config;
+  std::string out =
+      "# Options\n\nEvery key of an experiment file, and of `--set table.key=value`. Generated by `tacit "
+      "options "
+      "--markdown`; each is declared once, in `src/experiment/config.cc`.\n";
+  for (Section& s : Describe(config)) {
+    out += fmt::format("\n## [{}]\n\n{}\n\n| key | default | may be | meaning |\n|---|---|---|---|\n",
+                       s.name(), s.help());
+    for (const Option& o : s.options())
+      out += fmt::format("| `{}` | `{}` | {} | {} |\n", o.key, o.fallback, o.range.empty() ? o.type : o.range,
+                         o.help);
+  }
+  return out;
+}
+
+}  // namespace tacit

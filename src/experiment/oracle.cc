@@ -1,0 +1,68 @@
+#include "experiment/oracle.h"
+
+#include <map>
+#include <mutex>
+
+namespace tacit {
+namespace {
+
+// x* of the problems solved so far: a sweep over seeds asks for the same one again and again.
+struct Cache {
+  std::mutex mutex;
+  std::map<std::string, Solution> solved;
+};
+Cache& Solutions() {
+  static Cache cache;
+  return cache;
+}
+
+}  // namespace
+
+Oracle::Oracle(const Partition& p, const Objective& f, const Regularizer& g, double l2, std::string key)
+    : f_(&f), g_(&g), l2_(l2), key_(std::move(key)) {
+  for (std::size_t i = 0; i < p.clients(); ++i) shards_.push_back(p.shard(i).value_);
+}
+
+Status Oracle::Prepare() {
+  if (!(l2_ > 0)) return Ok{};       // not strongly convex: no unique optimum to compare with
+  Cache& cache = Solutions();
+  const std::lock_guard lock(cache.mutex);
+  auto at = cache.solved.find(key_);
+  if (at == cache.solved.end()) {
+    TACIT_TRY(Solution s, SolveReference(*f_, shards_, l2_, *g_));
+    at = cache.solved.emplace(key_, std::move(s)).first;
+  }
+  optimum_ = at->second;
+  has_optimum_ = true;
+  return Ok{};
+}
+
+void Oracle::Measure(View x, double consensus, Metrics& m) {
+  measured_ = true;
+  double loss = 0, right = 0, rows = 0;
+  for (const Shard& s : shards_) {
+    loss += f_->Value(s, x, work_) / static_cast<double>(shards_.size());
+    if (const auto a = f_->Accuracy(s, x)) {
+      accuracy_ = true;
+      right += *a * static_cast<double>(s.size());
+      rows += static_cast<double>(s.size());
+    }
+  }
+  m.train_loss = loss + 0.5 * l2_ * NormSquared(x) + g_->Value(x);
+  if (accuracy_) m.train_accuracy = right / rows;
+  m.consensus = consensus;
+  if (has_optimum_) {
+    const double scale = NormSquared(optimum_.x);
+    m.optimality = consensus + DistanceSquared(x, optimum_.x) / (scale > 0 ? scale : 1);
+  }
+}
+
+std::vector<std::string> Oracle::answered() const {
+  if (!measured_) return {};
+  std::vector<std::string> names = {"train_loss", "consensus"};
+  if (accuracy_) names.push_back("train_accuracy");
+  if (has_optimum_) names.push_back("optimality");
+  return names;
+}
+
+}  // namespace tacit

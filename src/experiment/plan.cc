@@ -1,0 +1,299 @@
+#include "experiment/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/primal_dual_theory.h"
+#include "data/catalogue.h"
+#include "experiment/build.h"
+#include "privacy/schedule.h"
+
+namespace tacit {
+
+const std::vector<AlgorithmEntry>& Algorithms() {
+  static const std::vector<AlgorithmEntry> kTable = {
+      {"primal-dual", "Zhang, Fay, Johansson, ICASSP 2024",
+       "locally private proximal primal-dual method with dynamic noise allocation"},
+  };
+  return kTable;
+}
+
+double Plan::EpsilonAfter(std::size_t k) const {
+  if (std::isinf(certified_epsilon)) return kInf;
+  MuSquared spent{0.0};
+  for (std::size_t i = 0; i <= k && i < schedule.size(); ++i)
+    spent = spent + Squared(Mu::Proven(schedule[i].mu));
+  return GdpEpsilon(Root(spent), Delta::Proven(delta)).upper;
+}
+
+Result<PublicFacts> FactsWithoutData(const Config& c) {
+  PublicFacts f;
+  if (c.data.source.empty())
+    return Fail(
+        Code::kInvalidArgument,
+        "data.source is not set: give a name that `tacit data list` knows, a file, or synthetic-logistic");
+  const KnownSet* known = FindSet(c.data.source);
+  std::size_t rows = 0;
+  if (known != nullptr) {
+    rows = known->rows;
+    f.features = c.data.features != 0 ? c.data.features : known->features;
+    f.classes = known->classes;
+  } else if (IsSynthetic(c.data.source)) {
+    rows = kSyntheticRows;
+    f.features = c.data.features != 0 ? c.data.features : kSyntheticFeatures;
+    f.classes = 2;
+  } else if (c.data.rows == 0 || c.data.features == 0) {
+    return Fail(Code::kInvalidArgument,
+                "data.source = \"{}\": a plan reads no data, so the shape of a file must be given; set "
+                "data.rows and data.features",
+                c.data.source);
+  } else {
+    rows = c.data.rows + c.data.skip;
+    f.features = c.data.features;
+  }
+  if (IsSynthetic(c.data.source)) {
+    rows = c.data.rows != 0 ? c.data.rows : rows;
+  } else {
+    if (c.data.skip >= rows)
+      return Fail(Code::kInvalidArgument, "data.skip = {}: leaves nothing of {} rows; lower it", c.data.skip,
+                  rows);
+    rows -= c.data.skip;
+    if (c.data.rows != 0) rows = std::min(rows, c.data.rows);
+  }
+  f.clients = c.data.clients;
+  if (c.data.split != "column" && f.clients > rows)
+    return Fail(Code::kInvalidArgument, "data.clients = {}: more clients than the {} rows; lower it",
+                f.clients, rows);
+  if (c.data.rows_per_client != 0) {
+    if (c.data.rows_per_client > rows / f.clients)
+      return Fail(
+          Code::kInvalidArgument,
+          "data.rows_per_client = {}: {} clients would need {} rows and there are {}; lower one of them",
+          c.data.rows_per_client, f.clients, f.clients * c.data.rows_per_client, rows);
+    rows = f.clients * c.data.rows_per_client;
+  }
+  f.rows = rows;
+  if (c.data.split == "blocks" || c.data.split == "iid" || c.data.split == "label") {
+    f.records.assign(f.clients, rows / f.clients);
+    for (std::size_t i = 0; i < rows % f.clients; ++i) ++f.records[i];
+  }
+  if (c.data.intercept) ++f.features;
+  f.row_bound = c.data.row_norm == "none" ? kInf : c.data.row_bound;
+  return f;
+}
+
+namespace {
+
+Result<Adjacency> ParseAdjacency(const std::string& name) {
+  for (Adjacency a : {Adjacency::kReplaceOne, Adjacency::kAddOrRemove, Adjacency::kZeroOut})
+    if (name == Name(a)) return a;
+  return Fail(Code::kInvalidArgument, "privacy.adjacency = \"{}\": unknown", name);
+}
+
+// The theory's constants for this problem, and warnings where they do not apply.
+PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objective& f, double scale,
+                        Plan& p) {
+  const std::optional<double> smooth = f.Smoothness(facts.row_bound);
+  PrimalDualTheory theory{.gamma = c.algorithm.gamma, .mu_f = 0, .l_f = 0};
+  theory.l_f = smooth && std::isfinite(*smooth) ? scale * (*smooth + c.model.l2) : kInf;
+  theory.mu_f = c.algorithm.strong_convexity >= 0 ? c.algorithm.strong_convexity : scale * c.model.l2;
+  theory.sharp =
+      c.algorithm.factor == "sharp" || (c.algorithm.factor == "auto" && c.algorithm.mode == "certified");
+  if (std::isinf(theory.l_f)) {
+    p.warnings.push_back(
+        "no public smoothness constant (rows are not bounded: set data.row_norm); the step is limited by 1/4 "
+        "alone");
+    theory.l_f = 4;
+  }
+  if (theory.gamma == 0) theory.gamma = theory.LargestStep();
+  if (theory.gamma > theory.LargestStep() * (1 + 1e-12))
+    p.warnings.push_back(
+        fmt::format("algorithm.gamma = {:g} is above min{{1/4, 1/L_f}} = {:g}: the theory does not cover it",
+                    theory.gamma, theory.LargestStep()));
+  return theory;
+}
+
+}  // namespace
+
+Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  Plan p;
+  const AlgorithmEntry& entry = Algorithms().front();
+  const bool certified = c.algorithm.mode == "certified";
+  p.algorithm = entry.name;
+  p.paper = entry.paper;
+  p.mode = c.algorithm.mode;
+  p.mechanism = c.privacy.mechanism;
+  p.unit = c.privacy.unit;
+  p.rounds = c.algorithm.rounds;
+  p.clients = facts.clients;
+  p.rows = facts.rows;
+  p.epsilon = c.privacy.epsilon;
+  p.delta = c.privacy.delta;
+  p.clip = c.privacy.clip;
+  TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
+  TACIT_TRY(const auto objective, BuildObjective(c, facts));
+  TACIT_TRY(const auto regularizer, BuildRegularizer(c));
+  TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
+  p.dim = objective->dim(facts.features);
+  const bool exposed = c.privacy.mechanism == "expose";
+  const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients), m = facts.mean_records();
+  if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
+    return Fail(Code::kInvalidArgument,
+                "privacy.budgets has {} values for {} clients; give one per client, or none",
+                c.privacy.budgets.size(), p.clients);
+  if (c.privacy.delta > 1.0 / static_cast<double>(facts.rows))
+    p.warnings.push_back(
+        fmt::format("privacy.delta = {:g} is above 1/rows = {:.2g}: a mechanism that publishes a random "
+                    "record would pass",
+                    c.privacy.delta, 1.0 / static_cast<double>(facts.rows)));
+
+  // Theory and allocation, from public constants.
+  const double scale = c.algorithm.scaling == "printed" ? 1 / n : 1.0;
+  const PrimalDualTheory theory = Theory(c, facts, *objective, scale, p);
+  p.gamma = theory.gamma;
+  p.gamma_max = theory.LargestStep();
+  p.mu_f = theory.mu_f;
+  p.l_f = theory.l_f;
+  p.factor = theory.Factor();
+  const L2Bound clip = L2Bound::Proven(c.privacy.clip);
+  const double delta_sum =
+      (p.adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * clip.value();      // Δ of the sum
+  const Vec log_q = theory.LogWeights(p.rounds), log_delta(p.rounds, std::log(delta_sum));
+  const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
+  const Delta delta = Delta::Proven(c.privacy.delta);
+  const auto budget_of = [&](Epsilon e) {
+    return certified ? GdpMu(e, delta) : Mu::Proven(std::sqrt(2 * ZcdpRho(e, delta).value()));
+  };
+  const Mu budget = budget_of(epsilon);
+  p.mu_budget = budget.value();
+  Shares shares = UniformShares(p.rounds);
+  if (c.algorithm.allocation == "dynamic") {
+    const double skip = certified ? kSkipShare : 0.0;          // a paper sends every round
+    if (std::isfinite(c.algorithm.variance_cap)) {
+      TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));
+    } else {
+      shares = WaterFillingShares(log_q, log_delta, skip);
+    }
+    if (std::isinf(regularizer->DomainRadius(p.dim)) && !exposed && p.factor < 1 &&
+        log_q.front() < std::log(1e-4))
+      p.warnings.push_back(
+          "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
+          "unbounded: "
+          "clipped gradients may not walk back; use l1box, box or l2ball");
+    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
+                            NoiseCost(shares, log_q, log_delta, budget);
+  }
+
+  // Calibration: σ for every round and every distinct budget.
+  const std::size_t most =
+      facts.records.empty() ? facts.rows : *std::max_element(facts.records.begin(), facts.records.end());
+  const L2Bound charged = Bounded::Sensitivity(p.adjacency, clip, most, objective->Roundings(most));
+  const double relative = charged.value() / delta_sum - 1 + 1e-15, absolute = mechanism->OverheadMu(p.dim);
+  std::vector<std::uint32_t> active;
+  for (std::size_t t = 0; t < p.rounds; ++t)
+    if (!shares.skipped(t)) active.push_back(static_cast<std::uint32_t>(t + 1));
+  p.skipped = p.rounds - active.size();
+  const auto sigmas = [&](Mu mu) -> Result<NoisePlan> {
+    NoisePlan plan;
+    plan.reserve(active.size());
+    Vec nominal(p.rounds);
+    if (certified) {
+      TACIT_TRY(nominal, Calibrate(shares, mu, relative, absolute));
+    } else {
+      for (std::size_t t = 0; t < p.rounds; ++t)
+        nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
+    }
+    for (std::uint32_t t : active) {
+      TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(DivUp(delta_sum, nominal[t - 1])));
+      plan.push_back(sigma);
+    }
+    return plan;
+  };
+  p.noise_of.assign(p.clients, 0);
+  TACIT_TRY(NoisePlan everyone, sigmas(budget));
+  p.noise.push_back(std::make_shared<const NoisePlan>(std::move(everyone)));
+  const bool unlimited = exposed || !certified;
+  p.budgets.assign(p.clients, unlimited ? MuSquared::Proven(kInf) : Squared(budget));
+  std::vector<double> seen = {c.privacy.epsilon};
+  for (std::size_t i = 0; i < c.privacy.budgets.size(); ++i) {
+    const double e = c.privacy.budgets[i];
+    const std::size_t at = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), e) - seen.begin());
+    const Mu mu = budget_of(Epsilon::Proven(e));
+    if (at == seen.size()) {
+      seen.push_back(e);
+      TACIT_TRY(NoisePlan own, sigmas(mu));
+      p.noise.push_back(std::make_shared<const NoisePlan>(std::move(own)));
+    }
+    p.noise_of[i] = at;
+    if (!unlimited) p.budgets[i] = Squared(mu);
+  }
+  if (!exposed && certified) {
+    for (const auto& noise : p.noise)
+      TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * clip.value(),
+                                     *std::min_element(noise->begin(), noise->end())));
+  }
+
+  // What it comes to. Paper mode is charged by what in fact bounds a record, if anything does.
+  std::optional<L2Bound> bound;
+  if (certified) {
+    bound = charged;
+  } else if (const auto b = objective->RecordBound(facts.row_bound); b && std::isfinite(*b)) {
+    bound = Bounded::Sensitivity(p.adjacency, L2Bound::Proven(*b), most, objective->Roundings(most));
+  }
+  p.sensitivity = bound ? bound->value() : kInf;
+  MuSquared spent{0.0};
+  double cost = 0;      // Σ q_t ξ_t², ξ_t the noise on s·∇f_i
+  for (std::size_t k = 0; k < active.size(); ++k) {
+    const NoiseStd sigma = (*p.noise[0])[k];
+    PlannedRound r{.round = active[k], .share = shares.share(active[k] - 1)};
+    r.sigma = exposed ? 0 : sigma.value();
+    r.noise_on_mean = r.sigma / m;
+    r.mu = kInf;
+    if (bound && !exposed) {
+      const PrivacyEvent event = mechanism->EventFor(*bound, sigma, p.dim);
+      if (const auto* g = std::get_if<GaussianEvent>(&event)) r.mu = g->mu.value();
+    }
+    spent = spent + MuSquared::Proven(MulUp(r.mu, r.mu));
+    const double xi = scale * r.noise_on_mean;
+    cost += std::exp(log_q[active[k] - 1] + 2 * std::log(xi > 0 ? xi : 1e-320));
+    p.schedule.push_back(r);
+  }
+  const Interval certified_epsilon = GdpEpsilon(Root(spent), delta);
+  p.certified_epsilon = certified_epsilon.upper;
+  p.certified_epsilon_lower = certified_epsilon.lower;
+  p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
+  if (!certified) {
+    p.claimed_epsilon = c.privacy.epsilon;
+    p.claim_source =
+        "Theorem 4.5: epsilon = rho + 2 sqrt(rho ln(1/delta)), assuming every record's gradient is bounded "
+        "by B";
+    if (!bound)
+      p.warnings.push_back(
+          "nothing bounds a record's gradient (model.name or data.row_norm): the certified epsilon is "
+          "infinite");
+    else if (p.sensitivity > delta_sum * (1 + 1e-6))
+      p.warnings.push_back(fmt::format(
+          "privacy.clip = {:g} is assumed by the paper's calibration, but a record's gradient may reach {:g}",
+          c.privacy.clip, *objective->RecordBound(facts.row_bound)));
+  }
+  if (!exposed && p.mu_f > 0) {
+    const double rho = ZcdpRho(epsilon, delta).value(), c1 = std::min(p.mu_f, 1.0);
+    p.bound_printed =
+        PrimalDualTheory::PrintedNoiseTerm(c.privacy.clip, d, rho, n, m, p.mu_f) * (scale * n) * (scale * n);
+    p.bound_sharp = theory.NoiseTerm(n, d, cost);
+    if (c.algorithm.initial_error > 0) {
+      // ln(ε² n m² min{μ_f², 1} E[Φ¹] / (B² d ln 1/δ)) / (γ min{μ_f, 1}), for s = 1/n.
+      const double e = c.privacy.epsilon, l = std::log(1 / c.privacy.delta);
+      const double inside = e * e * m * m * c1 * c1 * c.algorithm.initial_error /
+                            (n * scale * scale * c.privacy.clip * c.privacy.clip * d * l);
+      p.rounds_needed = std::max(1.0, std::ceil(std::log(inside) / (p.gamma * c1)));
+    }
+  }
+  const std::size_t vector = sizeof(std::uint64_t) + p.dim * sizeof(double);
+  const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;
+  p.bytes_up = up * active.size() * p.clients;
+  p.bytes_down = (down * (active.size() + 1) - p.dim * sizeof(double)) * p.clients;
+  return p;
+}
+
+}  // namespace tacit
