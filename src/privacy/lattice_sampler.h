@@ -2,6 +2,10 @@
 
 // round(N(0, 1)·c) for c = σ/g, correctly rounded: every integer k is drawn with exactly
 // Φ((k + ½)/c) − Φ((k − ½)/c), as if the deviate had infinitely many digits.
+//
+// Added to a vector of multiples of g, it equals rounding (vector + N(0, σ²I)) to the grid: a
+// post-processing of the Gaussian mechanism, so no low bits leak (Mironov, CCS 2012; Jin et al.,
+// S&P 2022; Haney et al., 2022).
 #include <cstdint>
 #include <span>
 
@@ -13,6 +17,8 @@ namespace tacit {
 struct LatticeScale {
   double c;
   int grid_exponent;
+  // 2^-1000 ≤ σ ≤ 2^1000 (about 1e-301 to 1e301), so that g and every k·g is a double without
+  // overflow; anything else is a programmer's error.
   static LatticeScale For(double sigma);
 };
 
@@ -20,7 +26,10 @@ struct LatticeCounters {       // how often each tier decided; for tests and ben
   std::uint64_t fast = 0, second = 0, exact = 0;
 };
 
-// |out[i]| < 2^36. Uses the generator only.
+// Fills out with independent deviates; 1 ≤ c < 2^31. |out[i]| < 2^36 but for a probability of
+// 2^-740. Uses the generator only; the result is a function of its state, c and out.size().
+// One value in about 2000 takes longer, and which ones depends on the noise: draw it before the
+// data is touched, so that the time says nothing about the sum.
 void LatticeNormals(double c, NoiseRng&, std::span<std::int64_t> out, LatticeCounters* = nullptr);
 
 }  // namespace tacit

@@ -1,0 +1,30 @@
+#pragma once
+
+// The parts of the lattice sampler that its tests attack one by one.
+#include <cstdint>
+
+namespace tacit::internal {
+
+// Bounds on |computed z − true z| of tiers 1 and 2. Larger ones are safe and slower (∞: never
+// accept); smaller ones than Certified() make the sampler wrong, which the tests must notice.
+struct LatticeBounds {
+  double fast, second;
+  static LatticeBounds Certified();
+};
+
+// Where bits beyond the first 64 come from.
+class MoreBits {
+ public:
+  virtual ~MoreBits() = default;
+  virtual std::uint64_t Next() = 0;
+};
+
+struct LatticeDraw {
+  std::int64_t k;
+  int tier;  // 1, 2 or 3
+};
+
+// One deviate from its first word (sign, then the 63 leading bits of 2p) and what follows it.
+LatticeDraw DrawLattice(double c, LatticeBounds, std::uint64_t word, MoreBits&);
+
+}  // namespace tacit::internal

@@ -1,0 +1,23 @@
+#include <gtest/gtest.h>
+
+#include "privacy/lattice_attack.h"
+
+namespace tacit {
+namespace {
+
+// Two million values of p beside cell boundaries, over all octaves and scales.
+TEST(LatticeDraw, CellBoundariesAreNeverCrossed) {
+  Stream stream({1, Purpose::kTest, 0, 0});
+  AttackReport report;
+  while (report.tried < 2'000'000) {
+    const double c = 0x1p30 * (1 + stream.Uniform());
+    Attack{.c = c}.Run(20, stream, report);
+    Attack{.c = c, .lowest_octave = 44}.Run(60, stream, report);
+    Attack{.c = c, .lowest_octave = 60}.Run(20, stream, report);
+  }
+  EXPECT_EQ(report.wrong, 0u);
+  for (int tier : {1, 2, 3}) EXPECT_GT(report.by_tier[tier], 100'000u) << tier;
+}
+
+}  // namespace
+}  // namespace tacit

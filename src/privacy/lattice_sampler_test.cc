@@ -1,0 +1,237 @@
+#include "privacy/lattice_sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/math/special_functions/gamma.hpp>
+#include <cfenv>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "privacy/lattice_attack.h"
+
+namespace tacit {
+namespace {
+
+constexpr double kFalseAlarm = 1e-6;    // of each statistical test, over the choice of its fixed seed
+constexpr double kNormalLimit = 4.892;  // |N(0, 1)| exceeds it with that probability
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<std::int64_t> Sample(double c, std::uint64_t seed, std::size_t n,
+                                 LatticeCounters* counters = nullptr) {
+  NoiseRng rng = NoiseRng::Replayable({seed, Purpose::kNoise, 0, 0});
+  std::vector<std::int64_t> out(n);
+  LatticeNormals(c, rng, out, counters);
+  return out;
+}
+
+double Tail(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
+
+TEST(LatticeScale, IsTheLargestGridBelowSigmaOver2To30) {
+  const struct {
+    const char* why;
+    double sigma, c;
+    int exponent;
+  } kCases[] = {
+      {"one", 1, 0x1p30, -30},
+      {"just below one takes the finer grid", 0x1.fffffffffffffp-1, 0x1.fffffffffffffp30, -31},
+      {"just above one", 0x1.0000000000001p0, 0x1.0000000000001p30, -30},
+      {"three", 3, 0x1.8p31 / 2, -29},
+      {"the grid may be subnormal", 0x1.8p-1000, 0x1.8p30, -1030},
+      {"large", 0x1p1000, 0x1p30, 970},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    const LatticeScale scale = LatticeScale::For(c.sigma);
+    EXPECT_EQ(scale.c, c.c);
+    EXPECT_EQ(scale.grid_exponent, c.exponent);
+  }
+  for (double sigma : {1e-300, 3.7e-155, 0.1, 12.34, 1e300}) {
+    const LatticeScale scale = LatticeScale::For(sigma);
+    EXPECT_GE(scale.c, 0x1p30);
+    EXPECT_LT(scale.c, 0x1p31);
+    EXPECT_EQ(std::ldexp(scale.c, scale.grid_exponent), sigma) << "c·g = σ exactly";
+  }
+}
+
+TEST(LatticeScaleDeathTest, RefusesWhatHasNoGrid) {
+  for (double sigma : {0.0, -1.0, 1e-302, 1e302, kInfinity, std::nan("")})
+    EXPECT_DEATH(LatticeScale::For(sigma), "broken invariant") << sigma;
+}
+
+TEST(LatticeNormals, FallsThroughAsOftenAsPredicted) {
+  const double c = 1.5 * 0x1p30, n = 4e6;
+  LatticeCounters counters;
+  Sample(c, 1, static_cast<std::size_t>(n), &counters);
+  EXPECT_EQ(counters.fast + counters.second + counters.exact, static_cast<std::uint64_t>(n));
+  const internal::LatticeBounds bounds = internal::LatticeBounds::Certified();
+  const double p = 2 * c * bounds.fast + 0x1p-19;  // near a boundary, or m < 2^44
+  const double fell = static_cast<double>(counters.second + counters.exact);
+  EXPECT_LT(std::abs(fell - n * p) / std::sqrt(n * p), kNormalLimit);
+  EXPECT_LT(p, 1.0 / 1000);
+  // Poisson with mean 2.9: more than 16 has probability 2e-9.
+  EXPECT_LE(counters.exact, 16u);
+}
+
+TEST(LatticeNormals, HasTheProbabilitiesOfARoundedNormal) {
+  for (double c : {1.0, 2.75, 40.0}) {
+    SCOPED_TRACE(c);
+    const std::size_t n = 1'000'000;
+    const auto k = Sample(c, 2, n);
+    // Cells with at least 20 expected, the rest pooled at both ends.
+    std::int64_t last = 0;
+    while (static_cast<double>(n) * Tail((static_cast<double>(last) + 0.5) / c) >= 20) ++last;
+    std::vector<double> count(static_cast<std::size_t>(2 * last + 1));
+    for (std::int64_t v : k) ++count[static_cast<std::size_t>(std::clamp(v, -last, last) + last)];
+    double chi2 = 0;
+    for (std::int64_t v = -last; v <= last; ++v) {
+      const double inner = Tail((static_cast<double>(std::abs(v)) - 0.5) / c),
+                   outer = std::abs(v) == last ? 0 : Tail((static_cast<double>(std::abs(v)) + 0.5) / c);
+      const double expected = static_cast<double>(n) * (inner - outer),
+                   d = count[static_cast<std::size_t>(v + last)] - expected;
+      chi2 += d * d / expected;
+    }
+    EXPECT_GT(boost::math::gamma_q(static_cast<double>(last), chi2 / 2), kFalseAlarm);  // 2·last degrees
+  }
+}
+
+TEST(LatticeNormals, FollowsTheNormalLawOnTheFineGrid) {
+  const double c = LatticeScale::For(0.7).c;
+  auto k = Sample(c, 3, 500'000);
+  const double n = static_cast<double>(k.size());
+  double sum = 0, squares = 0, negative = 0;
+  for (std::int64_t v : k) {
+    const double z = static_cast<double>(v) / c;
+    sum += z;
+    squares += z * z;
+    negative += v < 0;
+    ASSERT_LT(std::abs(v), std::int64_t{1} << 36);
+  }
+  EXPECT_LT(std::abs(sum) / std::sqrt(n), kNormalLimit);
+  EXPECT_LT(std::abs(squares - n) / std::sqrt(2 * n), kNormalLimit);
+  EXPECT_LT(std::abs(negative - n / 2) / std::sqrt(n / 4), kNormalLimit);
+  std::sort(k.begin(), k.end());
+  double d = 0;
+  for (std::size_t i = 0; i < k.size(); ++i) {
+    const double cdf = Tail(-static_cast<double>(k[i]) / c), at = static_cast<double>(i);
+    d = std::max({d, cdf - at / n, (at + 1) / n - cdf});
+  }
+  EXPECT_LT(d * std::sqrt(n), 2.694);  // Kolmogorov: 2 exp(−2 d² n) = 1e-6
+  // The low bits are uniform: each is a fair coin at this fineness.
+  for (int bit = 0; bit < 20; ++bit) {
+    double ones = 0;
+    for (std::int64_t v : k) ones += static_cast<double>(std::abs(v) >> bit & 1);
+    EXPECT_LT(std::abs(ones - n / 2) / std::sqrt(n / 4), 5.5) << bit;  // 20 coins: 8e-7 together
+  }
+}
+
+TEST(LatticeNormals, TheSignBitOnlyFlipsTheSign) {
+  Stream stream({4, Purpose::kTest, 0, 0});
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::uint64_t> words{stream() >> 1, stream(), stream()};
+    Script a(words), b(words);
+    const auto bounds = internal::LatticeBounds::Certified();
+    EXPECT_EQ(internal::DrawLattice(0x1.3p30, bounds, words[0], a).k,
+              -internal::DrawLattice(0x1.3p30, bounds, words[0] | std::uint64_t{1} << 63, b).k);
+  }
+}
+
+TEST(LatticeNormals, IsReplayableAndReadsOnlyTheGenerator) {
+  EXPECT_EQ(Sample(0x1.7p30, 5, 5000), Sample(0x1.7p30, 5, 5000));
+  EXPECT_NE(Sample(0x1.7p30, 5, 50), Sample(0x1.7p30, 6, 50));
+  EXPECT_TRUE(Sample(0x1.7p30, 5, 0).empty());
+}
+
+TEST(LatticeNormalsDeathTest, StopsInAnotherRoundingMode) {
+  for (int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    EXPECT_DEATH(
+        {
+          std::fesetround(mode);
+          Sample(0x1p30, 7, 1);
+        },
+        "broken invariant");
+  }
+}
+
+// Every tier alone and all together against the definition.
+TEST(LatticeDraw, AgreesWithTheDefinitionOnRandomAndExtremeWords) {
+  Stream stream({8, Purpose::kTest, 0, 0});
+  const auto proven = internal::LatticeBounds::Certified();
+  const internal::LatticeBounds kTiers[] = {proven, {kInfinity, proven.second}, {kInfinity, kInfinity}};
+  const std::uint64_t top = std::uint64_t{1} << 63, ones = ~std::uint64_t{0};
+  std::vector<std::vector<std::uint64_t>> inputs = {
+      {top - 1, ones, ones},   // p nearest to ½: (double)m rounds up to 2^63
+      {top - 1, 0, 0},
+      {top - 512, 5, 5},
+      {top - 513, 5, 5},
+      {ones, 1, 1},
+      {0, 1, 0},
+      {0, 0, 1},
+      {1, 0, 0},
+      {1, ones, ones},
+      {0, ones, ones},
+      {2, 0, 0},
+      {3, 9, 9},
+      {(std::uint64_t{1} << 44) - 1, ones, 0},
+      {std::uint64_t{1} << 44, 0, 0},
+  };
+  for (int octave = 0; octave <= 62; ++octave)  // both ends of every octave
+    for (std::uint64_t m : {std::uint64_t{1} << octave, (std::uint64_t{2} << octave) - 1})
+      inputs.push_back({m, stream(), stream()});
+  for (int i = 0; i < 60; ++i) inputs.push_back({stream(), stream(), stream()});
+  for (const auto& words : inputs) {
+    for (double c : {1.0, 0x1p30, 0x1.fffffffffffffp30}) {
+      const std::int64_t want = ReferenceCell(c, words);
+      for (const auto& bounds : kTiers) {
+        Script more(words);
+        ASSERT_EQ(internal::DrawLattice(c, bounds, words[0], more).k, want) << words[0] << ' ' << c;
+      }
+    }
+  }
+}
+
+TEST(LatticeDraw, CellBoundariesAreNeverCrossed) {
+  Stream stream({9, Purpose::kTest, 0, 0});
+  AttackReport report;
+  for (double c : {0x1p30, 0x1.6a09e667f3bcdp30, 0x1.fffffffffffffp30, 3.0}) {
+    Attack{.c = c}.Run(50, stream, report);
+    Attack{.c = c, .lowest_octave = 44}.Run(140, stream, report);  // where tier 1 works
+  }
+  EXPECT_GE(report.tried, 20'000u);
+  EXPECT_EQ(report.wrong, 0u);
+  for (int tier : {1, 2, 3}) EXPECT_GT(report.by_tier[tier], 500u) << tier;
+}
+
+TEST(LatticeDraw, TheAttackAgreesWithTheDefinition) {
+  Stream stream({10, Purpose::kTest, 0, 0});
+  AttackReport report;
+  Attack{.c = 0x1.23456789abcdep30, .check_reference = true}.Run(20, stream, report);
+  EXPECT_EQ(report.wrong, 0u);
+}
+
+TEST(LatticeDraw, TheAttackCatchesALoosenedBound) {
+  const auto proven = internal::LatticeBounds::Certified();
+  const struct {
+    const char* why;
+    internal::LatticeBounds bounds;
+    int lowest_octave;
+  } kFrauds[] = {
+      {"tier 1 accepts everything", {0, proven.second}, 44},
+      {"tier 1 claims half its error", {proven.fast / 2, proven.second}, 56},
+      {"tier 2 accepts everything", {kInfinity, 0}, 0},
+      {"tier 2 claims 1/256 of its error", {kInfinity, proven.second / 256}, 0},
+  };
+  for (const auto& fraud : kFrauds) {
+    SCOPED_TRACE(fraud.why);
+    Stream stream({11, Purpose::kTest, 0, 0});
+    AttackReport report;
+    Attack{.c = 0x1.6p30, .bounds = fraud.bounds, .lowest_octave = fraud.lowest_octave, .deep_one_in = 1}.Run(
+        150, stream, report);
+    EXPECT_GT(report.wrong, 0u);
+    RecordProperty("wrong", static_cast<int>(report.wrong));
+  }
+}
+
+}  // namespace
+}  // namespace tacit
