@@ -221,7 +221,7 @@ TEST(RealData, HasThePublishedShapesAndChecksums) {
     }
   }
   if (seen == 0) {
-    std::printf("TACIT_SKIPPED: no known data set is under TACIT_DATA\n");
+    std::printf("skipped: no known data set is under TACIT_DATA\n");
     GTEST_SKIP();
   }
 }
@@ -258,7 +258,7 @@ TEST(RealData, BinaryLabelsAreCountedAsPublished) {
     EXPECT_LE(*std::max_element(data.norm.begin(), data.norm.end()), 1.0);
   }
   if (!any) {
-    std::printf("TACIT_SKIPPED: no known data set is under TACIT_DATA\n");
+    std::printf("skipped: no known data set is under TACIT_DATA\n");
     GTEST_SKIP();
   }
 }
@@ -266,7 +266,7 @@ TEST(RealData, BinaryLabelsAreCountedAsPublished) {
 TEST(RealData, HeartDiseaseSplitsByHospital) {
   const auto options = LoadOptionsFor(*FindSet("heart_disease"), Part::kTrain);
   if (!options.ok()) {
-    std::printf("TACIT_SKIPPED: %s\n", options.error().message.c_str());
+    std::printf("skipped: %s\n", options.error().message.c_str());
     GTEST_SKIP();
   }
   const auto p = MakePartition({.split = Split::kColumn}, *Load(*options));
@@ -282,7 +282,7 @@ TEST(RealData, FashionMnistIsFoundInItsSystemPackage) {
   const DataRoot unset(nullptr);
   const auto options = LoadOptionsFor(*FindSet("fashion_mnist"), Part::kTest);
   if (!options.ok()) {
-    std::printf("TACIT_SKIPPED: Debian's package dataset-fashion-mnist is not installed\n");
+    std::printf("skipped: Debian's package dataset-fashion-mnist is not installed\n");
     GTEST_SKIP();
   }
   const auto data = Load(*options);

@@ -22,8 +22,6 @@ Number ParseReal(std::string_view text, double& out) {
   return std::isfinite(out) ? Number::kOk : Number::kNotFinite;
 }
 
-const char* What(Number n) { return n == Number::kNotFinite ? "is not finite" : "is not a number"; }
-
 std::string_view Trim(std::string_view s) {
   while (!s.empty() && IsBlank(s.front())) s.remove_prefix(1);
   while (!s.empty() && (IsBlank(s.back()) || s.back() == '\r')) s.remove_suffix(1);

@@ -18,7 +18,6 @@ enum class Number { kOk, kNotANumber, kNotFinite };
 // The whole of text as a decimal number; one leading '+' is allowed. Independent of the locale;
 // too small becomes 0 or subnormal, too large is kNotFinite.
 Number ParseReal(std::string_view text, double& out);
-const char* What(Number);             // "is not a number", "is not finite"
 
 inline bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 std::string_view Trim(std::string_view);

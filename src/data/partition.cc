@@ -137,10 +137,12 @@ Status Check(const PartitionOptions& o, const Dataset& d) {
       return Fail(Code::kInvalidArgument,
                   "rows_per_client = {}: a Dirichlet split has random sizes; leave it at 0",
                   o.rows_per_client);
+  }
+  if (o.split == Split::kDirichlet || o.split == Split::kByLabel)
     for (const double y : d.label)
       if (std::isnan(y))
-        return Fail(Code::kMalformed, "a label is NaN; preprocess the data set before the split");
-  }
+        return Fail(Code::kMalformed,
+                    "a label is NaN and has no place in an order; preprocess before the split");
   return Ok{};
 }
 

@@ -6,8 +6,6 @@
 //   non-finite features → 0;  clamp to [lower, upper] and map to the target range;  × scale;
 //   append the intercept;  row norm;  label
 #include <limits>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "core/result.h"

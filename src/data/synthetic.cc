@@ -35,8 +35,8 @@ Status Check(const SyntheticOptions& o, std::size_t first) {
     return Fail(Code::kInvalidArgument, "label_noise = {}: a flip probability in [0, 0.5]", o.label_noise);
   if (!(o.label_noise >= 0 && std::isfinite(o.label_noise)))
     return Fail(Code::kInvalidArgument, "label_noise = {}: must be finite and at least 0", o.label_noise);
-  if (o.clients == 0 || o.clients > 0xffffffffu)
-    return Fail(Code::kInvalidArgument, "clients = {}: must be between 1 and 2^32 - 1", o.clients);
+  if (o.clients == 0 || o.clients > std::size_t{1} << 24)
+    return Fail(Code::kInvalidArgument, "clients = {}: must be between 1 and 2^24", o.clients);
   if (!(o.heterogeneity >= 0 && o.heterogeneity <= 1e6))
     return Fail(Code::kInvalidArgument, "heterogeneity = {}: must be in [0, 1e6]", o.heterogeneity);
   return Ok{};
