@@ -4,40 +4,21 @@
 
 #include <Eigen/Dense>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
-#include "data/load.h"
-#include "data/preprocess.h"
 #include "models/test_data.h"
+#include "models/test_problem.h"
 
 namespace tacit {
 namespace {
 
-std::unique_ptr<Regularizer> Make(const PenaltyOptions& o) {
-  auto made = MakeRegularizer(o);
-  EXPECT_TRUE(made.ok());
-  return *std::move(made);
-}
+using test::Make;
+using test::ProximalGradient;
+using test::SmoothGradient;
 
 // Unequal clients: 1/6, 2/6, 3/6 of the rows.
 std::vector<Shard> ThreeClients(const Dataset& data) {
   const std::size_t n = data.rows(), a = n / 6, b = n / 2;
   return {Shard(data, 0, a), Shard(data, a, b - a), Shard(data, b, n - b)};
-}
-
-// Gradient of (1/n) Σ_i f_i + (l2/2)‖x‖², with weights spelt out.
-Vec SmoothGradient(const Objective& f, std::span<const Shard> clients, double l2, View x) {
-  Vec g(x.begin(), x.end());
-  Scale(l2, g);
-  Workspace ws;
-  for (const Shard& s : clients) {
-    Vec norm(s.size()), part(x.size());
-    f.RecordNorms(s, x, ws, norm);
-    f.WeightedSum(s, x, ws, Vec(s.size(), 1.0), part);
-    Axpy(1.0 / static_cast<double>(s.size() * clients.size()), part, g);
-  }
-  return g;
 }
 
 double Objective0(const Objective& f, std::span<const Shard> clients, double l2, const Regularizer& g,
@@ -46,17 +27,6 @@ double Objective0(const Objective& f, std::span<const Shard> clients, double l2,
   double sum = 0;
   for (const Shard& s : clients) sum += f.Value(s, x, ws) / static_cast<double>(clients.size());
   return sum + 0.5 * l2 * NormSquared(x) + g.Value(x);
-}
-
-// Plain proximal gradient, the method one cannot get wrong.
-Vec ProximalGradient(const Objective& f, std::span<const Shard> clients, double l2, const Regularizer& g,
-                     double step, int iterations) {
-  Vec x(f.dim(clients[0].features()), 0.0);
-  for (int k = 0; k < iterations; ++k) {
-    Axpy(-step, SmoothGradient(f, clients, l2, x), x);
-    g.Prox(step, x);
-  }
-  return x;
 }
 
 TEST(Reference, RidgeRegressionHasAClosedForm) {
@@ -216,29 +186,6 @@ TEST(Reference, AdultLikeToTwelveDigits) {
       y[j] += h;
       EXPECT_GT(Objective0(*f, clients, 0.1, *g, y), s->value + 0.04 * h * h);
     }
-}
-
-// LIBSVM a6a, 20 clients of 561 rows, elastic net on a box: the setting of the primal-dual experiments.
-TEST(Reference, A6aToTwelveDigits) {
-  const char* root = std::getenv("TACIT_DATA");
-  const std::filesystem::path file = std::filesystem::path(root ? root : "") / "a6a" / "a6a.bz2";
-  if (root == nullptr || !std::filesystem::exists(file))
-    GTEST_SKIP() << "TACIT_SKIPPED: set TACIT_DATA to a folder that has a6a/a6a.bz2";
-  auto data = Load({.file = file});
-  ASSERT_TRUE(data.ok()) << data.error().message;
-  ASSERT_TRUE(Preprocess({}, *data).ok());
-  ASSERT_EQ(data->rows(), 11220u);
-  const auto f = MakeObjective(Loss::kLogistic, 0);
-  const auto g = Make({.name = Penalty::kL1Box, .weight = 0.01, .radius = 10});
-  std::vector<Shard> clients;
-  for (std::size_t i = 0; i < 20; ++i) clients.emplace_back(*data, i * 561, 561);
-  const auto s = SolveReference(*f, clients, 0.1, *g);
-  ASSERT_TRUE(s.ok()) << s.error().message;
-  EXPECT_LE(g->Residual(s->x, SmoothGradient(*f, clients, 0.1, s->x)), 2e-12);
-  const Vec x = ProximalGradient(*f, clients, 0.1, *g, 0.4, 1500);
-  for (std::size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(s->x[j], x[j], 1e-10);
-  // The majority class alone gets 0.7602 of the rows right.
-  EXPECT_GT(*f->Accuracy(Shard(*data, 0, 11220), s->x), 0.78);
 }
 
 TEST(Reference, EmptyClientsCountWithAZeroObjective) {

@@ -81,9 +81,9 @@ TEST(Prox, NoPointOfAGridIsBetter) {
         const Vec u = Prox(*g, step, z);
         const double best = step * g->Value(u) + 0.5 * DistanceSquared(u, z);
         ASSERT_TRUE(std::isfinite(best));
-        for (int a = -300; a <= 300; ++a)
-          for (int b = -300; b <= 300; ++b) {
-            const Vec v = {a * 0.01, b * 0.01};
+        for (int a = -120; a <= 120; ++a)
+          for (int b = -120; b <= 120; ++b) {
+            const Vec v = {a * 0.025, b * 0.025};
             ASSERT_GE(step * g->Value(v) + 0.5 * DistanceSquared(v, z), best - 1e-12);
           }
       }
