@@ -19,5 +19,16 @@ TEST(LatticeDraw, CellBoundariesAreNeverCrossed) {
   for (int tier : {1, 2, 3}) EXPECT_GT(report.by_tier[tier], 100'000u) << tier;
 }
 
+// The bound is nearly attained, in few segments only: hence many boundaries.
+TEST(LatticeDraw, TheAttackCatchesABoundLoosenedByATenth) {
+  const auto proven = internal::LatticeBounds::Certified();
+  Stream stream({2, Purpose::kTest, 0, 0});
+  AttackReport report;
+  Attack{
+      .c = 0x1.6p30, .bounds = {0.9 * proven.fast, proven.second}, .lowest_octave = 60, .deep_one_in = 1000}
+      .Run(6000, stream, report);
+  EXPECT_GT(report.wrong, 0u);
+}
+
 }  // namespace
 }  // namespace tacit

@@ -219,7 +219,7 @@ TEST(LatticeDraw, TheAttackCatchesALoosenedBound) {
     std::uint64_t deep_one_in;
   } kFrauds[] = {
       {"tier 1 accepts everything", {0, proven.second}, 44, 1000},
-      {"tier 1 claims nine tenths of its error", {0.9 * proven.fast, proven.second}, 60, 1000},
+      {"tier 1 claims 7/10 of its error", {0.7 * proven.fast, proven.second}, 60, 1000},
       {"tier 2 accepts everything", {kInfinity, 0}, 0, 1},
       {"tier 2 claims 1/256 of its error", {kInfinity, proven.second / 256}, 0, 1},
   };
