@@ -10,10 +10,16 @@ namespace tacit {
 inline double NextUp(double x) { return std::nextafter(x, std::numeric_limits<double>::infinity()); }
 inline double NextDown(double x) { return std::nextafter(x, -std::numeric_limits<double>::infinity()); }
 
+// A result that left the finite doubles: −∞ is below the real one unless an operand was infinite.
+inline double Overflowed(double result, double a, double b) {
+  const bool fell = result < 0 && std::isfinite(a) && std::isfinite(b);
+  return fell ? -std::numeric_limits<double>::max() : result;
+}
+
 // The smallest double ≥ a + b (TwoSum gives the rounding error exactly).
 inline double AddUp(double a, double b) {
   const double s = a + b;
-  if (!std::isfinite(s)) return s;
+  if (!std::isfinite(s)) return Overflowed(s, a, b);
   const double bb = s - a;
   const double error = (a - (s - bb)) + (b - bb);
   return error > 0 ? NextUp(s) : s;
@@ -22,7 +28,7 @@ inline double AddUp(double a, double b) {
 // A double ≥ a·b, at most one ulp above; underflow rounds up to the smallest subnormal.
 inline double MulUp(double a, double b) {
   const double p = a * b;
-  if (!std::isfinite(p)) return p;
+  if (!std::isfinite(p)) return Overflowed(p, a, b);
   if (a == 0 || b == 0) return p;
   if (std::abs(p) < 1e-290) return NextUp(p);           // the residual may underflow: be safe
   return std::fma(a, b, -p) > 0 ? NextUp(p) : p;
@@ -31,7 +37,8 @@ inline double MulUp(double a, double b) {
 // A double ≥ a / b for b > 0, at most one ulp above.
 inline double DivUp(double a, double b) {
   const double q = a / b;
-  if (!std::isfinite(q) || a == 0) return q;
+  if (!std::isfinite(q)) return Overflowed(q, a, b);
+  if (a == 0) return q;
   if (std::abs(q) < 1e-290 || std::abs(a) < 1e-290) return NextUp(q);
   return std::fma(q, b, -a) < 0 ? NextUp(q) : q;
 }

@@ -112,7 +112,7 @@ std::vector<Section> Describe(Config& c) {
     s.Choice("unit", &c.privacy.unit, {"record"}, "what one person contributes");
     s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
              "which data sets count as neighbours");
-    s.Number("clip", &c.privacy.clip, Above(0),
+    s.Number("clip", &c.privacy.clip, Between(1e-100, 1e100),
              "B: bound on the gradient of one record; certified mode clips to it, paper mode assumes it");
     s.Choice("mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "expose"},
              "how values are released: exact integers, doubles (with a caveat), or without noise (epsilon "
