@@ -32,7 +32,7 @@ void AddRows(const Shard&, View coefficient, std::size_t outputs, View weight, S
 __attribute__((always_inline)) inline double NormBound(double s, double a) {
   const double product = s * a;
   const double up = product * (1.0 + 0x1p-49) + std::numeric_limits<double>::min();
-  return (s == 0) | (a == 0) ? product : up;
+  return ((s == 0) | (a == 0)) ? product : up;
 }
 
 inline void Grow(Vec& v, std::size_t size) {
