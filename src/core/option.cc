@@ -19,6 +19,10 @@ std::string NumberText(double v) {
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04X}", static_cast<unsigned>(c));
+      continue;
+    }
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }
@@ -35,7 +39,7 @@ bool ParseNumber(std::string_view s, double& out) {
   if (s == "inf" || s == "+inf") return out = INFINITY, true;
   if (s == "-inf") return out = -INFINITY, true;
   if (s == "nan") return out = NAN, true;
-  if (!s.empty() && s.front() == '+') s.remove_prefix(1);
+  if (s.size() > 1 && s.front() == '+' && s[1] != '-') s.remove_prefix(1);
   const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), out);
   return ec == std::errc() && end == s.data() + s.size();
 }
@@ -88,7 +92,8 @@ Value ParseValue(std::string_view text) {
     bool all_numbers = true;
     std::string_view rest = Trim(text.substr(1, text.size() - 2));
     while (!rest.empty()) {
-      const std::size_t comma = rest.find(',');
+      const std::size_t quoted = rest.front() == '"' ? rest.find('"', 1) : 0;
+      const std::size_t comma = rest.find(',', quoted);        // one inside quotes does not separate
       std::string_view item = Trim(rest.substr(0, comma));
       rest = comma == std::string_view::npos ? "" : Trim(rest.substr(comma + 1));
       double number = 0;

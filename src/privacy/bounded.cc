@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "data/preprocess.h"
+
 namespace tacit {
 namespace {
 
@@ -17,6 +19,7 @@ double Gamma(std::size_t k) {
 // The largest double ≤ c/n.
 double DivDown(double c, double n) {
   const double q = c / n;
+  if (q == 0) return 0;
   return std::fma(q, n, -c) > 0 || q < 1e-290 ? NextDown(q) : q;
 }
 
@@ -27,11 +30,12 @@ Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
   const std::size_t d = x.size();
   // The computed norm is at least (1 − γ_{d+4}) times the real one; the scaled coordinates round
   // once more. Both are paid by a slightly smaller radius, so that no slack is left to charge.
-  const double norm = Norm(x);
+  double norm = Norm(x);
   if (!std::isfinite(norm)) {
     Fill(x, 0.0);
   } else {
     const double radius = c.value() * (1 - Gamma(d + 8));
+    if (radius < 0x1p-480) norm = NormUp(x);      // squares of such lengths underflow
     if (norm > radius) Scale(DivDown(radius, norm), x);
   }
   return Bounded(x, c, 1, 0);
@@ -55,6 +59,10 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t units, std::size_t roundings) {
   const double factor = adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0;
+  if (adjacency == Adjacency::kAddOrRemove) {      // the neighbour may have one more
+    ++units;
+    if (roundings != 0) ++roundings;
+  }
   if (units == 0) return c;     // an empty client has nothing to move; any positive bound is true
   const double slack =
       roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(units)), c.value());
@@ -69,9 +77,11 @@ Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x,
   const Shard& shard = data.value_;
   const std::size_t m = shard.size();
   s.norm_.resize(m);
-  s.weight_.assign(m, 1.0);
+  s.weight_.resize(m);
   s.sum_.assign(x.size(), 0.0);
   f.RecordNorms(shard, x, s.work_, s.norm_);
+  // A record that cannot be measured (∞ − ∞ in its margin) is zero, or it would spoil the whole sum.
+  for (std::size_t l = 0; l < m; ++l) s.weight_[l] = s.norm_[l] < kInf ? 1.0 : 0.0;
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   for (double& v : s.sum_)
     if (!std::isfinite(v)) v = 0.0;      // a defined value; unreachable where a bound holds

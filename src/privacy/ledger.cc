@@ -34,7 +34,13 @@ LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) 
 
 void LedgerBook::Attach(Vault* vault) {
   vault_ = vault;
-  for (std::uint32_t i = 0; i < accounts_.size(); ++i) accounts_[i].Attach(vault, i);
+  const std::vector<MuSquared> durable = vault->reserved();
+  TACIT_CHECK(durable.size() == accounts_.size());
+  for (std::uint32_t i = 0; i < accounts_.size(); ++i) {
+    accounts_[i].Attach(vault, i);
+    accounts_[i].Restore(durable[i]);
+    accounts_[i].Reserved(durable[i]);
+  }
 }
 
 Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {

@@ -21,6 +21,8 @@ class Vault {
   virtual ~Vault() = default;
   // Durable when it returns. All or nothing over the given accounts (first, first + 1, …).
   virtual Status Reserve(std::uint32_t first, std::span<const MuSquared> up_to) = 0;
+  // The durable figure of every account.
+  virtual std::vector<MuSquared> reserved() const = 0;
 };
 
 // One holder's account: the releases made from one client's data. Not thread-safe; a client is
@@ -32,7 +34,7 @@ class Ledger {
   // Pays for one release, or refuses and leaves the ledger as it was. With a vault, what has been
   // spent is durable when Charge returns.
   Status Charge(const PrivacyEvent&);
-  // Records a paper's claim for what is charged next; costs nothing and proves nothing.
+  // Records a paper's claim for what was charged last; costs nothing and proves nothing.
   void Record(const Claim&) { ++claims_; }
 
   MuSquared spent() const { return spent_; }
@@ -66,6 +68,7 @@ class Ledger {
 class LedgerBook {
  public:
   LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency);
+  // What the vault holds already was spent by an earlier process: it counts as spent here.
   void Attach(Vault* vault);
   Ledger& account(std::uint32_t client) { return accounts_[client]; }
   const Ledger& account(std::uint32_t client) const { return accounts_[client]; }
@@ -87,7 +90,8 @@ struct LedgerRecord {
   std::vector<double> budget, spent;                       // μ² per client; spent is the durable figure
 };
 
-// A Vault in an SQLite file (write-ahead log, full synchronisation). Safe to kill at any instant.
+// A Vault in an SQLite file (write-ahead log, full synchronisation). Safe to kill at any instant. A run
+// belongs to the process that opened it last; from then on an earlier one is refused.
 class SqliteVault final : public Vault {
  public:
   struct RunInfo {
@@ -96,12 +100,12 @@ class SqliteVault final : public Vault {
     double delta = 0;
   };
   // Opens or creates the file and registers the run with its budgets. A run that is registered
-  // already keeps its durable figures, which then come back from Reserved().
+  // already keeps its durable figures, which then come back from reserved().
   static Result<std::unique_ptr<SqliteVault>> Open(const std::filesystem::path& file, const RunInfo&,
                                                    std::span<const MuSquared> budgets);
   ~SqliteVault() override;
   Status Reserve(std::uint32_t first, std::span<const MuSquared> up_to) override;
-  std::vector<MuSquared> reserved() const;
+  std::vector<MuSquared> reserved() const override;
   // The run ended and the ledgers know exactly what was spent: unused reservations are given back.
   Status Settle(const LedgerBook&);
 

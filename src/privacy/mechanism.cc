@@ -31,8 +31,8 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
   const auto sensitivity = v.Sensitivity(ledger.adjacency());
   const PrivacyEvent event =
       sensitivity ? EventFor(*sensitivity, sigma, v.dim()) : PrivacyEvent(NonPrivateEvent{});
-  ledger.Record(claim);
   TACIT_OK(ledger.Charge(event));
+  ledger.Record(claim);
   Draw(sigma, v.dim(), rng, noise);
   out.value_.resize(v.dim());
   Add(sigma, noise, v.value_, out.value_);
@@ -50,6 +50,11 @@ double LatticeGaussian::OverheadMu(std::size_t dim) const {
 }
 
 Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
+  if (sigma.value() < 0x1p-1000 || sigma.value() > 0x1p1000)
+    return Fail(Code::kInvalidArgument,
+                "lattice_gaussian: noise of std {:.3g} is outside [1e-301, 1e301]; change privacy.clip or "
+                "privacy.epsilon, or lower algorithm.rounds",
+                sigma.value());
   const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
   if (max_abs / grid + 0x1p40 < kLargest) return Ok{};
   return Fail(

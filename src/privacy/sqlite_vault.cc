@@ -11,15 +11,30 @@ namespace {
 constexpr const char* kSchema = R"sql(
 CREATE TABLE IF NOT EXISTS runs (
   run TEXT PRIMARY KEY, data TEXT NOT NULL, unit TEXT NOT NULL, adjacency TEXT NOT NULL,
-  mode TEXT NOT NULL, delta REAL NOT NULL, state TEXT NOT NULL);
+  mode TEXT NOT NULL, delta REAL NOT NULL, state TEXT NOT NULL, version INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS accounts (
   run TEXT NOT NULL REFERENCES runs(run), first INTEGER NOT NULL, count INTEGER NOT NULL,
   budget REAL NOT NULL, spent REAL NOT NULL, PRIMARY KEY (run, first)) WITHOUT ROWID;
 )sql";
 
+constexpr std::int64_t kMostAccounts = 1 << 28;      // a larger file was not written here
+
 Error Trouble(const std::filesystem::path& file, const char* doing, const SQLite::Exception& e) {
   return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions",
               file.string(), doing, e.what());
+}
+
+// Two writers would overwrite each other's figures, and the file could fall below what was released. So
+// every write moves the run's version on, from the one this process wrote last.
+Status TakeTurn(SQLite::Database& db, const std::filesystem::path& file, const std::string& run,
+                std::int64_t version) {
+  SQLite::Statement next(db, "UPDATE runs SET version = ? WHERE run = ? AND version = ?");
+  next.bind(1, version + 1);
+  next.bind(2, run);
+  next.bind(3, version);
+  if (next.exec() == 1) return Ok{};
+  return Fail(Code::kIo, "ledger {}: another process has opened run {} since; let one of them go on",
+              file.string(), run);
 }
 
 // SQLite stores ∞ as a REAL without trouble; NaN never gets here.
@@ -55,6 +70,7 @@ struct SqliteVault::State {
   std::mutex mutex;
   SQLite::Database db;
   std::vector<MuSquared> budget, spent;
+  std::int64_t version = 0;
 };
 
 SqliteVault::SqliteVault(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -72,11 +88,11 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
     db.exec("PRAGMA journal_mode = WAL");
     db.exec("PRAGMA synchronous = FULL");       // a commit survives a power cut, not only a crash
     db.exec("PRAGMA foreign_keys = ON");
-    SQLite::Transaction transaction(db);
+    SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(kSchema);
     state->budget.assign(budgets.begin(), budgets.end());
     state->spent.assign(budgets.size(), MuSquared{0.0});
-    SQLite::Statement known(db, "SELECT adjacency, state FROM runs WHERE run = ?");
+    SQLite::Statement known(db, "SELECT adjacency, version FROM runs WHERE run = ?");
     known.bind(1, info.run);
     if (known.executeStep()) {
       if (known.getColumn(0).getString() != Name(info.adjacency)) {
@@ -86,25 +102,29 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
             "ledger",
             file.string(), info.run, known.getColumn(0).getString(), Name(info.adjacency));
       }
-      SQLite::Statement rows(db, "SELECT first, count, spent FROM accounts WHERE run = ?");
+      const Error other = Fail(Code::kMalformed,
+                               "ledger {}: run {} has accounts for other clients than this run's {}; use "
+                               "another experiment.name or ledger file",
+                               file.string(), info.run, budgets.size());
+      SQLite::Statement rows(db, "SELECT first, count, spent FROM accounts WHERE run = ? ORDER BY first");
       rows.bind(1, info.run);
+      std::size_t filled = 0;
       while (rows.executeStep()) {
-        const auto first = static_cast<std::size_t>(rows.getColumn(0).getInt64());
-        const auto count = static_cast<std::size_t>(rows.getColumn(1).getInt64());
-        const double spent = rows.getColumn(2).getDouble();
-        if (first + count > budgets.size() || !(spent >= 0)) {
-          return Fail(Code::kMalformed,
-                      "ledger {}: run {} has accounts for other clients than this run's {}; use another "
-                      "experiment.name or ledger file",
-                      file.string(), info.run, budgets.size());
-        }
-        for (std::size_t i = first; i < first + count; ++i) state->spent[i] = MuSquared::Proven(spent);
+        const std::int64_t first = rows.getColumn(0).getInt64(), count = rows.getColumn(1).getInt64();
+        const double spent = rows.getColumn(2).isFloat() ? rows.getColumn(2).getDouble() : -1;
+        if (first != static_cast<std::int64_t>(filled) || count <= 0 ||
+            count > static_cast<std::int64_t>(budgets.size() - filled) || !(spent >= 0))
+          return other;
+        for (std::int64_t i = 0; i < count; ++i) state->spent[filled++] = MuSquared::Proven(spent);
       }
+      if (filled != budgets.size()) return other;
+      state->version = known.getColumn(1).getInt64();
+      TACIT_OK(TakeTurn(db, file, info.run, state->version++));
       SQLite::Statement reopen(db, "UPDATE runs SET state = 'open' WHERE run = ?");
       reopen.bind(1, info.run);
       reopen.exec();
     } else {
-      SQLite::Statement add(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, 'open')");
+      SQLite::Statement add(db, "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, 'open', 0)");
       add.bind(1, info.run);
       add.bind(2, info.data);
       add.bind(3, info.unit);
@@ -129,9 +149,11 @@ Status SqliteVault::Reserve(std::uint32_t first, std::span<const MuSquared> up_t
   for (std::size_t i = 0; i < up_to.size(); ++i)
     if (up_to[i] > spent[first + i]) spent[first + i] = up_to[i];       // never falls
   try {
-    SQLite::Transaction transaction(s.db);
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    TACIT_OK(TakeTurn(s.db, s.file, s.run, s.version));
     WriteAccounts(s.db, s.run, s.budget, spent);
     transaction.commit();
+    ++s.version;
   } catch (const SQLite::Exception& e) {
     return Trouble(s.file, "reserving budget", e);
   }
@@ -151,12 +173,14 @@ Status SqliteVault::Settle(const LedgerBook& book) {
   for (std::uint32_t i = 0; i < book.size(); ++i) spent.push_back(book.account(i).spent());
   TACIT_CHECK(spent.size() == s.spent.size());
   try {
-    SQLite::Transaction transaction(s.db);
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    TACIT_OK(TakeTurn(s.db, s.file, s.run, s.version));
     WriteAccounts(s.db, s.run, s.budget, spent);
     SQLite::Statement done(s.db, "UPDATE runs SET state = 'settled' WHERE run = ?");
     done.bind(1, s.run);
     done.exec();
     transaction.commit();
+    ++s.version;
   } catch (const SQLite::Exception& e) {
     return Trouble(s.file, "settling", e);
   }
@@ -186,7 +210,12 @@ Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path&
       SQLite::Statement rows(db, "SELECT count, budget, spent FROM accounts WHERE run = ? ORDER BY first");
       rows.bind(1, r.run);
       while (rows.executeStep()) {
-        const auto count = static_cast<std::size_t>(rows.getColumn(0).getInt64());
+        const std::int64_t rows_of = rows.getColumn(0).getInt64();
+        if (rows_of <= 0 || rows_of > kMostAccounts - static_cast<std::int64_t>(r.budget.size()))
+          return Fail(Code::kMalformed,
+                      "ledger {}: run {} counts {} accounts in one row; the file was changed", file.string(),
+                      r.run, rows_of);
+        const auto count = static_cast<std::size_t>(rows_of);
         r.budget.insert(r.budget.end(), count, rows.getColumn(1).getDouble());
         r.spent.insert(r.spent.end(), count, rows.getColumn(2).getDouble());
       }

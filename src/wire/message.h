@@ -12,9 +12,13 @@
 
 namespace tacit {
 
+// A number or a vector of numbers: what has a form on the wire, and cannot hide a Private or a pointer.
+template <class T> inline constexpr bool kIsPayload = std::is_arithmetic_v<T>;
+template <class T> inline constexpr bool kIsPayload<std::vector<T>> = std::is_arithmetic_v<T>;
+
 template <class T> inline constexpr bool kMayTravel = false;             // a bare double may not
-template <class T> inline constexpr bool kMayTravel<Public<T>> = true;
-template <class T> inline constexpr bool kMayTravel<Released<T>> = true;
+template <class T> inline constexpr bool kMayTravel<Public<T>> = kIsPayload<T>;
+template <class T> inline constexpr bool kMayTravel<Released<T>> = kIsPayload<T>;
 
 namespace internal {
 template <class Tuple> inline constexpr bool kAllMayTravel = false;

@@ -1,0 +1,334 @@
+#include "privacy/bounded.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "core/rng.h"
+#include "data/preprocess.h"
+#include "models/test_data.h"
+#include "privacy/mechanism.h"
+
+namespace tacit {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Through the public door: Expose, paid by an unlimited ledger.
+Vec Opened(const Bounded& v) {
+  Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+  NoiseRng rng = NoiseRng::Replayable({});
+  NoiseBuffer noise;
+  Released<Vec> out;
+  EXPECT_TRUE(Expose().Release(v, NoiseStd{1.0}, ledger, rng, noise, out).ok());
+  return *out;
+}
+
+Vec Clipped(Vec v, L2Bound c) {
+  Private<Vec> p(std::move(v));
+  return Opened(Bounded::Clip(p, c));
+}
+
+long double Length(View v) {
+  long double sum = 0;
+  for (double x : v) sum += static_cast<long double>(x) * x;
+  return std::sqrt(sum);
+}
+
+long double Distance(View a, View b) {
+  long double sum = 0;
+  for (std::size_t j = 0; j < a.size(); ++j) {
+    const long double d = static_cast<long double>(a[j]) - b[j];
+    sum += d * d;
+  }
+  return std::sqrt(sum);
+}
+
+TEST(Clip, ProjectsOnTheBallAndMakesNonsenseZero) {
+  const struct {
+    const char* why;
+    Vec in;
+    double norm;
+  } kCases[] = {
+      {"inside is untouched", {0.3, 0.4}, 0.5},
+      {"on the sphere stays there", {0.6, 0.8}, 1.0},
+      {"outside lands on the sphere", {30, 40}, 1.0},
+      {"zero stays zero", {0, 0}, 0.0},
+      {"denormals do not divide by zero", {5e-324, 0}, 0.0},
+      {"an overflowing norm becomes zero", {1e200, 1e200}, 0.0},
+      {"the largest double becomes zero", {1.7e308, 0}, 0.0},
+      {"large but measurable is clipped", {1e150, 0}, 1.0},
+      {"NaN becomes zero", {kNan, 1}, 0.0},
+      {"infinity becomes zero", {kInf, 1}, 0.0},
+      {"minus infinity too", {1, -kInf}, 0.0},
+      {"both infinities too", {kInf, -kInf}, 0.0},
+      {"no coordinates at all", {}, 0.0},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    const Vec out = Clipped(c.in, L2Bound{1.0});
+    EXPECT_NEAR(Norm(out), c.norm, 4e-15);      // the radius gives up γ_{d+8} ≈ 1e-15
+    EXPECT_LE(Length(out), 1.0L);
+    if (c.norm == 0.5) {
+      EXPECT_EQ(out, c.in);
+    }
+  }
+}
+
+TEST(Clip, NeverLeavesTheBallInRealArithmetic) {
+  Stream rng({.seed = 1, .purpose = Purpose::kTest});
+  for (int trial = 0; trial < 3000; ++trial) {
+    const std::size_t d = 1 + rng.Below(200);
+    const double scale = std::exp(40 * (rng.Uniform() - 0.5)), c = std::exp(20 * (rng.Uniform() - 0.5));
+    Vec v(d);
+    for (double& x : v) x = scale * rng.Normal();
+    EXPECT_LE(Length(Clipped(v, L2Bound::Proven(c))), static_cast<long double>(c)) << d << ' ' << c;
+  }
+}
+
+TEST(Clip, ATinyBallIsNotFooledByUnderflow) {
+  // 1e-180 squared is zero in doubles, yet the vector is far outside.
+  for (const double c : {1e-200, 1e-250, 1e-170}) {
+    const Vec out = Clipped({1e-160, 2e-165, -3e-162}, L2Bound::Proven(c));
+    EXPECT_LE(std::hypot(out[0], out[1], out[2]), c);
+    EXPECT_GT(out[0], 0.999 * c);
+  }
+  EXPECT_EQ(Clipped({1e140, 0}, L2Bound::Proven(1e-200))[0] < 0, false);  // c/‖v‖ underflows: 0, not below
+}
+
+TEST(Clip, IsOneLipschitz) {
+  Stream rng({.seed = 2, .purpose = Purpose::kTest});
+  for (int trial = 0; trial < 3000; ++trial) {
+    const std::size_t d = 1 + rng.Below(12);
+    Vec a(d), b(d);
+    const double near = std::exp(-10 * rng.Uniform());
+    for (std::size_t j = 0; j < d; ++j) a[j] = 3 * rng.Normal(), b[j] = a[j] + near * rng.Normal();
+    // Up to rounding: both results are moved by at most γ_{d+8}.
+    EXPECT_LE(Distance(Clipped(a, L2Bound{1.0}), Clipped(b, L2Bound{1.0})), Distance(a, b) + 1e-14L);
+  }
+}
+
+// Least squares at x = 0 with label −1: the gradient of a record is its row.
+Dataset Rows(std::size_t features, Vec values) {
+  Dataset data;
+  data.features = features;
+  data.value = std::move(values);
+  data.label.assign(data.value.size() / features, -1.0);
+  for (std::size_t i = 0; i < data.rows(); ++i)
+    data.norm.push_back(NormUp(View(data.value).subspan(i * features, features)));
+  return data;
+}
+
+Vec SumOfRows(const Dataset& data, L2Bound c, ClipSpace& space) {
+  const auto f = MakeObjective(Loss::kLeastSquares, 0);
+  const Private<Shard> shard(Shard(data, 0, data.rows()));
+  return Opened(Bounded::ClippedSum(shard, *f, Vec(data.features), c, space));
+}
+
+L2Bound SensitivityOf(const Dataset& data, L2Bound c, Adjacency adjacency) {
+  const auto f = MakeObjective(Loss::kLeastSquares, 0);
+  ClipSpace space;
+  const Private<Shard> shard(Shard(data, 0, data.rows()));
+  return Bounded::ClippedSum(shard, *f, Vec(data.features), c, space).Sensitivity(adjacency);
+}
+
+TEST(ClippedSum, ARecordThatCannotBeMeasuredContributesNothing) {
+  ClipSpace space;
+  for (const Vec& bad : {Vec{kNan, 1}, Vec{kInf, 0}, Vec{-kInf, kInf}, Vec{1.7e308, 1.7e308}}) {
+    const Dataset data = Rows(2, {0.5, 0.25, bad[0], bad[1], -0.125, 0});
+    const Vec sum = SumOfRows(data, L2Bound{1.0}, space);
+    if (std::isfinite(data.norm[1])) continue;
+    EXPECT_EQ(sum, (Vec{0.375, 0.25}));
+  }
+  const Dataset denormal = Rows(2, {5e-324, -5e-324});
+  EXPECT_LE(Length(SumOfRows(denormal, L2Bound{1.0}, space)), 1e-300L);
+  Dataset label = Rows(2, {0.5, 0.5});
+  label.label[0] = kNan;
+  EXPECT_EQ(SumOfRows(label, L2Bound{1.0}, space), (Vec{0, 0}));
+}
+
+TEST(ClippedSum, IsTheSumOfClippedGradients) {
+  for (const Loss loss : {Loss::kLogistic, Loss::kSoftmax, Loss::kLeastSquares}) {
+    const std::size_t m = 200, features = 7;
+    const auto f = MakeObjective(loss, 3);
+    const std::size_t d = f->dim(features);
+    const Dataset data = test::RandomData(loss, 3, m, features, 0.7, 5);
+    const Vec x = test::RandomVec(d, 1.0, 6);
+    const double c = 0.8;
+    std::vector<long double> want(d);
+    for (std::size_t l = 0; l < m; ++l) {  // one record at a time, clipped in long double
+      const Shard one(data, l, 1);
+      Workspace ws;
+      Vec norm(1), g(d);
+      f->RecordNorms(one, x, ws, norm);
+      f->WeightedSum(one, x, ws, Vec{1.0}, g);
+      const long double w = std::min<long double>(1.0L, c / Length(g));
+      for (std::size_t j = 0; j < d; ++j) want[j] += w * g[j];
+    }
+    ClipSpace space;
+    const Private<Shard> shard(Shard(data, 0, m));
+    const Bounded sum = Bounded::ClippedSum(shard, *f, x, L2Bound{0.8}, space);
+    const Vec got = Opened(sum);
+    for (std::size_t j = 0; j < d; ++j) EXPECT_NEAR(got[j], static_cast<double>(want[j]), 1e-12 * m);
+  }
+}
+
+TEST(ClippedSum, OneRecordStaysInTheBallAsRounded) {
+  Stream rng({.seed = 3, .purpose = Purpose::kTest});
+  ClipSpace space;
+  for (int trial = 0; trial < 2000; ++trial) {
+    const std::size_t d = 1 + rng.Below(40);
+    Vec row(d);
+    for (double& v : row) v = 5 * rng.Normal();
+    EXPECT_LE(Length(SumOfRows(Rows(d, row), L2Bound{1.0}, space)), 1.0L);
+  }
+}
+
+// The law the privacy proof stands on.
+TEST(ClippedSum, OneRecordMovesTheSumByAtMostTheSensitivity) {
+  Stream rng({.seed = 4, .purpose = Purpose::kTest});
+  ClipSpace space;
+  double worst = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    const std::size_t m = 1 + rng.Below(300), d = 1 + rng.Below(6);
+    Vec values(m * d);
+    const double scale = std::exp(6 * (rng.Uniform() - 0.5));
+    for (double& v : values) v = scale * rng.Normal();
+    Dataset data = Rows(d, values);
+    const Vec before = SumOfRows(data, L2Bound{1.0}, space);
+    const std::size_t at = rng.Below(m);
+    for (std::size_t j = 0; j < d; ++j) {
+      // The worst neighbour is the antipode; others, and unmeasurable ones, must do no worse.
+      const double v = values[at * d + j];
+      values[at * d + j] = trial % 4 == 0 ? rng.Normal() * 1e3 : trial % 4 == 1 ? kNan : -v;
+    }
+    data = Rows(d, values);
+    const Vec after = SumOfRows(data, L2Bound{1.0}, space);
+    const double moved = static_cast<double>(Distance(before, after));
+    EXPECT_LE(moved, SensitivityOf(data, L2Bound{1.0}, Adjacency::kReplaceOne).value());
+    worst = std::max(worst, moved);
+  }
+  EXPECT_GT(worst, 1.999);  // the test reaches the bound it tests
+}
+
+TEST(ClippedSum, LongAdversarialShardsStayWithinTheSensitivity) {
+  constexpr std::size_t kRecords = 100000, kDim = 2;
+  const double angle = 0.7, u[2] = {std::cos(angle), std::sin(angle)};
+  ClipSpace space;
+  const struct {
+    const char* why;
+    int kind;
+  } kCases[] = {{"all alike: the sum grows and every later addition rounds", 0},
+                {"antipodal pairs: the sum stays small", 1},
+                {"first half up, second half down", 2}};
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    Vec values(kRecords * kDim);
+    for (std::size_t l = 0; l < kRecords; ++l) {
+      const double sign = c.kind == 0 ? 1 : c.kind == 1 ? (l % 2 ? -1 : 1) : (l < kRecords / 2 ? 1 : -1);
+      for (std::size_t j = 0; j < kDim; ++j) values[l * kDim + j] = 3 * sign * u[j];
+    }
+    Dataset data = Rows(kDim, values);
+    const Vec before = SumOfRows(data, L2Bound{1.0}, space);
+    const double replace = SensitivityOf(data, L2Bound{1.0}, Adjacency::kReplaceOne).value();
+    const double zero = SensitivityOf(data, L2Bound{1.0}, Adjacency::kZeroOut).value();
+    for (const std::size_t at : {std::size_t{0}, kRecords / 2, kRecords - 1}) {
+      for (std::size_t j = 0; j < kDim; ++j) data.value[at * kDim + j] *= -1;
+      EXPECT_LE(Distance(before, SumOfRows(data, L2Bound{1.0}, space)), replace);
+      for (std::size_t j = 0; j < kDim; ++j) data.value[at * kDim + j] *= -1;
+      const double label = std::exchange(data.label[at], 0.0);  // zero gradient: the null record
+      EXPECT_LE(Distance(before, SumOfRows(data, L2Bound{1.0}, space)), zero);
+      data.label[at] = label;
+    }
+  }
+}
+
+TEST(ClippedSum, RemovingARecordMovesTheSumByAtMostTheSensitivity) {
+  Stream rng({.seed = 8, .purpose = Purpose::kTest});
+  ClipSpace space;
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::size_t m = 1 + rng.Below(100), d = 3;
+    Vec values(m * d);
+    for (double& v : values) v = 4 * rng.Normal();
+    const Dataset with = Rows(d, values), without = Rows(d, Vec(values.begin() + d, values.end()));
+    const double moved = static_cast<double>(
+        Distance(SumOfRows(with, L2Bound{1.0}, space), SumOfRows(without, L2Bound{1.0}, space)));
+    // Both neighbours must charge enough: the guarantee holds from either side.
+    EXPECT_LE(moved, SensitivityOf(with, L2Bound{1.0}, Adjacency::kAddOrRemove).value());
+    EXPECT_LE(moved, SensitivityOf(without, L2Bound{1.0}, Adjacency::kAddOrRemove).value());
+  }
+}
+
+TEST(Sensitivity, IsTheFactorPlusTheFloatingPointSlack) {
+  const long double u = 0x1p-53L;
+  for (const std::size_t m : {1u, 100u, 561u, 100000u}) {
+    const std::size_t k = m + 2;
+    const long double gamma = k * u / (1 - k * u), slack = 2 * gamma * m * 1.5L;
+    const auto at = [&](Adjacency a) {
+      return static_cast<long double>(Bounded::Sensitivity(a, L2Bound{1.5}, m, k).value());
+    };
+    EXPECT_GE(at(Adjacency::kReplaceOne), 3.0L + slack) << m;
+    EXPECT_NEAR(static_cast<double>((at(Adjacency::kReplaceOne) - 3.0L) / slack), 1.0,
+                1e-3 + 1e-15 / static_cast<double>(slack))
+        << m;
+    EXPECT_GE(at(Adjacency::kZeroOut), 1.5L + slack) << m;
+    EXPECT_LT(at(Adjacency::kZeroOut), 1.5L + slack * 1.001L + 1e-15L) << m;
+    EXPECT_GE(at(Adjacency::kAddOrRemove), at(Adjacency::kZeroOut)) << m;  // the neighbour may be longer
+  }
+  // m = 561: γ_k alone is 6e-14, and the relative slack γ_k·m is 3.5e-11.
+  const double relative =
+      Bounded::Sensitivity(Adjacency::kReplaceOne, L2Bound{1.0}, 561, 563).value() / 2 - 1;
+  EXPECT_NEAR(relative, 563 * 0x1p-53 * 561, 1e-15);
+  EXPECT_NEAR(relative, 3.5e-11, 0.1e-11);
+  EXPECT_EQ(Bounded::Sensitivity(Adjacency::kReplaceOne, L2Bound{1.0}, 1, 0).value(),
+            2.0);  // one clipped vector
+  EXPECT_EQ(Bounded::Sensitivity(Adjacency::kZeroOut, L2Bound{1.0}, 1, 0).value(), 1.0);
+}
+
+TEST(Unbounded, KnowsItsBoundOnlyWhereOneHolds) {
+  Dataset data = Rows(2, {0.5, 0, 0, 0.5});
+  const Private<Shard> shard(Shard(data, 0, 2));
+  const Vec x(2);
+  ClipSpace space;
+  const auto squares = MakeObjective(Loss::kLeastSquares, 0), logistic = MakeObjective(Loss::kLogistic, 0);
+  EXPECT_FALSE(Unbounded::Sum(shard, *squares, x, space).Sensitivity(Adjacency::kReplaceOne));
+  EXPECT_FALSE(Unbounded::Sum(shard, *logistic, x, space).Sensitivity(Adjacency::kReplaceOne));
+  data.row_bound = 0.5;
+  EXPECT_FALSE(Unbounded::Sum(shard, *squares, x, space).Sensitivity(Adjacency::kReplaceOne));
+  const auto s = Unbounded::Sum(shard, *logistic, x, space).Sensitivity(Adjacency::kReplaceOne);
+  ASSERT_TRUE(s);
+  EXPECT_NEAR(s->value(), 1.0, 1e-12);
+  EXPECT_GE(s->value(), 1.0);
+}
+
+TEST(Unbounded, AnOverflowingIterateDoesNotBreakTheBound) {
+  // Margins of ∞ − ∞ make a record's slope NaN; it must then contribute nothing, not spoil the sum.
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  const Vec x = {1.7e308, 1.7e308};
+  const auto sum = [&](Vec values) {
+    Dataset data = Rows(2, std::move(values));
+    data.row_bound = 2;
+    const Private<Shard> shard(Shard(data, 0, data.rows()));
+    ClipSpace space;
+    const Unbounded v = Unbounded::Sum(shard, *f, x, space);
+    Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+    NoiseRng rng = NoiseRng::Replayable({});
+    NoiseBuffer noise;
+    Released<Vec> out;
+    EXPECT_TRUE(
+        Expose()
+            .ReleaseAsClaimed(v, NoiseStd{1.0}, {"", Epsilon{1.0}, Delta{0.1}}, ledger, rng, noise, out)
+            .ok());
+    return std::pair(*out, v.Sensitivity(Adjacency::kReplaceOne)->value());
+  };
+  Vec rows, other;
+  for (int i = 0; i < 20; ++i) rows.insert(rows.end(), {0.1, 0.1});
+  other = rows;
+  other[0] = 1.4, other[1] = -1.4;  // ∞ − ∞
+  const auto [a, sensitivity] = sum(rows);
+  EXPECT_LE(Distance(a, sum(other).first), sensitivity);
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,228 @@
+#include "privacy/mechanism.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/test_data.h"
+#include "privacy/lattice_sampler.h"
+
+namespace tacit {
+namespace {
+
+constexpr double kSix = 4.892;  // two-sided normal quantile of 1e-6, the false-alarm rate of each statistic
+constexpr StreamId kId = {.seed = 11, .purpose = Purpose::kNoise, .who = 3, .round = 5};
+
+struct Setting {
+  explicit Setting(Vec v) : value(std::move(v)) {}
+  Private<Vec> value;
+  NoiseRng rng = NoiseRng::Replayable(kId);
+  NoiseBuffer noise;
+  Released<Vec> out;
+  Status Release(const Mechanism& m, NoiseStd sigma, Ledger& ledger, L2Bound clip = L2Bound{1.0}) {
+    return m.Release(Bounded::Clip(value, clip), sigma, ledger, rng, noise, out);
+  }
+};
+
+MuSquared Limit(double mu) { return Squared(Mu::Proven(mu)); }
+
+TEST(Mechanism, RefusalDrawsNothingAndLeavesTheResultUntouched) {
+  const LatticeGaussian lattice;
+  const FloatGaussian real;
+  const Expose expose;
+  for (const Mechanism* m : {static_cast<const Mechanism*>(&lattice), static_cast<const Mechanism*>(&real),
+                             static_cast<const Mechanism*>(&expose)}) {
+    Setting s({0.5, 0.5});
+    Ledger open(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+    ASSERT_TRUE(s.Release(*m, NoiseStd{1.0}, open).ok());
+    const Vec before = *s.out;
+    s.rng.Rekey(kId);
+    Ledger ledger(Limit(0.1), Adjacency::kReplaceOne);
+    const Status refused = s.Release(*m, NoiseStd{1.0}, ledger);  // needs μ = 2
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Code::kBudget);
+    EXPECT_EQ(*s.out, before);
+    EXPECT_EQ(ledger.spent().value(), 0.0);
+    EXPECT_EQ(ledger.charges(), 0u);
+    EXPECT_EQ(s.rng.Bits(), NoiseRng::Replayable(kId).Bits()) << m->name();
+  }
+}
+
+TEST(Mechanism, PaysWhatTheEventSays) {
+  const LatticeGaussian lattice;
+  Setting s({0.5, 0.5, 0.1});
+  Ledger ledger(Limit(10), Adjacency::kReplaceOne);
+  ASSERT_TRUE(s.Release(lattice, NoiseStd{1.0}, ledger).ok());
+  EXPECT_EQ(ledger.spent(), Cost(lattice.EventFor(L2Bound{2.0}, NoiseStd{1.0}, 3)));
+  Ledger zero_out(Limit(10), Adjacency::kZeroOut);
+  ASSERT_TRUE(s.Release(lattice, NoiseStd{1.0}, zero_out).ok());
+  EXPECT_EQ(zero_out.spent(), Cost(lattice.EventFor(L2Bound{1.0}, NoiseStd{1.0}, 3)));
+}
+
+TEST(LatticeGaussian, MuIsSensitivityPlusTheGridOverSigmaRoundedUp) {
+  const LatticeGaussian lattice;
+  for (const double sigma : {0.3, 1.0, 7.25, 1e-6, 1e9}) {
+    for (const std::size_t d : {1u, 50u, 123456u}) {
+      const auto event = std::get<GaussianEvent>(lattice.EventFor(L2Bound{2.0}, NoiseStd::Proven(sigma), d));
+      const LatticeScale scale = LatticeScale::For(sigma);
+      const long double g = std::ldexp(1.0L, scale.grid_exponent);
+      EXPECT_LE(g, sigma * 0x1p-30L);
+      const long double mu = (2.0L + g * std::sqrt(static_cast<long double>(d))) / sigma;
+      EXPECT_GE(event.mu.value(), mu);
+      EXPECT_LE(event.mu.value(), mu * (1 + 1e-15L));
+      EXPECT_LE(event.mu.value(), (2.0L / sigma + lattice.OverheadMu(d)) * (1 + 1e-15L));
+    }
+  }
+}
+
+TEST(LatticeGaussian, ReleasesTheQuantisedSumPlusIntegersExactly) {
+  const LatticeGaussian lattice;
+  const double sigma = 0.75;
+  const Vec v = {0.1, -0.2, 1.0 / 3, 0, 1e-12, -0.7};
+  Setting s(v);
+  Ledger ledger(Limit(1e3), Adjacency::kReplaceOne);
+  ASSERT_TRUE(s.Release(lattice, NoiseStd{0.75}, ledger).ok());
+  const LatticeScale scale = LatticeScale::For(sigma);
+  const double g = std::ldexp(1.0, scale.grid_exponent);
+  NoiseRng rng = NoiseRng::Replayable(kId);
+  std::vector<std::int64_t> noise(v.size());
+  LatticeNormals(scale.c, rng, noise);
+  for (std::size_t j = 0; j < v.size(); ++j) {
+    const double k = (*s.out)[j] / g;
+    EXPECT_EQ(k, std::nearbyint(k));
+    EXPECT_EQ(static_cast<std::int64_t>(k), std::llrint(v[j] / g) + noise[j]);
+  }
+}
+
+TEST(LatticeGaussian, RangeIsCheckedFromPublicNumbers) {
+  const LatticeGaussian lattice;
+  EXPECT_TRUE(lattice.CheckRange(1e5, NoiseStd{1.0}).ok());
+  EXPECT_TRUE(lattice.CheckRange(0x1p29, NoiseStd{1.0}).ok());
+  EXPECT_FALSE(lattice.CheckRange(0x1p31, NoiseStd{1.0}).ok());  // 2^61 grid steps
+  EXPECT_FALSE(lattice.CheckRange(kInf, NoiseStd{1.0}).ok());
+  EXPECT_FALSE(lattice.CheckRange(std::nan(""), NoiseStd{1.0}).ok());
+  const Status tiny = lattice.CheckRange(1e5, NoiseStd::Proven(1e-6));
+  ASSERT_FALSE(tiny.ok());
+  EXPECT_NE(tiny.error().message.find("lower privacy.clip"), std::string::npos);
+  EXPECT_FALSE(lattice.CheckRange(1, NoiseStd::Proven(1e305)).ok());  // no grid there: an error, no abort
+  EXPECT_FALSE(lattice.CheckRange(0, NoiseStd::Proven(1e-305)).ok());
+}
+
+struct Moments {
+  double mean = 0, variance = 0, kurtosis = 0;
+};
+Moments Of(View v, double sigma) {
+  Moments m;
+  const auto n = static_cast<double>(v.size());
+  for (double x : v) m.mean += x / n;
+  for (double x : v) {
+    const double z = (x - m.mean) / sigma;
+    m.variance += z * z / n, m.kurtosis += z * z * z * z / n;
+  }
+  return m;
+}
+
+TEST(Mechanism, NoiseIsGaussianOfTheStatedStd) {  // six statistics, each with false-alarm rate 1e-6
+  const LatticeGaussian lattice;
+  const FloatGaussian real;
+  constexpr std::size_t kCount = 200001;  // odd: Box and Muller draw in pairs
+  const double n = kCount;
+  for (const Mechanism* m : {static_cast<const Mechanism*>(&lattice), static_cast<const Mechanism*>(&real)}) {
+    Setting s(Vec(kCount, 0.0));
+    Ledger ledger(Limit(1e9), Adjacency::kReplaceOne);
+    ASSERT_TRUE(s.Release(*m, NoiseStd{3.5}, ledger).ok());
+    const Moments got = Of(*s.out, 3.5);
+    EXPECT_LT(std::abs(got.mean / 3.5) * std::sqrt(n), kSix) << m->name();
+    EXPECT_LT(std::abs(got.variance - 1) * std::sqrt(n / 2), kSix) << m->name();
+    EXPECT_LT(std::abs(got.kurtosis - 3) * std::sqrt(n / 96), kSix) << m->name();
+  }
+}
+
+TEST(FloatGaussian, SaysItsCaveatAndChargesWithoutAGrid) {
+  const FloatGaussian real;
+  EXPECT_NE(real.caveat().find("Mironov"), std::string::npos);
+  EXPECT_TRUE(LatticeGaussian().caveat().empty());
+  const auto event = std::get<GaussianEvent>(real.EventFor(L2Bound{2.0}, NoiseStd{3.0}, 10));
+  EXPECT_GE(static_cast<long double>(event.mu.value()), 2.0L / 3);
+  EXPECT_EQ(event.mu.value(), DivUp(2.0, 3.0));
+}
+
+TEST(Expose, IsRefusedByEveryFiniteBudget) {
+  for (const double budget : {0.0, 1.0, 1e300, 1.7e308}) {
+    Setting s({0.5});
+    Ledger ledger(MuSquared::Proven(budget), Adjacency::kReplaceOne);
+    EXPECT_FALSE(s.Release(Expose(), NoiseStd{1.0}, ledger).ok());
+    EXPECT_TRUE(s.out->empty());
+  }
+  Setting s({0.5});
+  Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+  ASSERT_TRUE(s.Release(Expose(), NoiseStd{1.0}, ledger).ok());
+  EXPECT_EQ(*s.out, Vec{0.5});
+  EXPECT_EQ(ledger.spent().value(), kInf);
+}
+
+struct Paper {
+  explicit Paper(Loss loss, double row_bound)
+      : data(test::RandomData(loss, 2, 30, 4, 1.0, 7)), f(MakeObjective(loss, 2)) {
+    data.row_bound = row_bound;
+    for (std::size_t i = 0; i < data.rows(); ++i) {
+      const double w = std::min(1.0, 0.999 * row_bound / data.norm[i]);
+      for (std::size_t j = 0; j < 4; ++j) data.value[i * 4 + j] *= w;
+    }
+    test::FillNorms(data);
+  }
+  Status Release(const Mechanism& m, Ledger& ledger, Released<Vec>& out) {
+    const Private<Shard> shard(Shard(data, 0, data.rows()));
+    ClipSpace space;
+    NoiseBuffer noise;
+    NoiseRng rng = NoiseRng::Replayable(kId);
+    return m.ReleaseAsClaimed(Unbounded::Sum(shard, *f, Vec(4), space), NoiseStd{4.0},
+                              {"a paper, eq. (1)", Epsilon{1.0}, Delta{1e-5}}, ledger, rng, noise, out);
+  }
+  Dataset data;
+  std::unique_ptr<Objective> f;
+};
+
+TEST(PaperDoor, ChargesInfinityWhereNothingBoundsARecord) {
+  Paper squares(Loss::kLeastSquares, 1.0);
+  Released<Vec> out;
+  Ledger unlimited(MuSquared::Proven(kInf), Adjacency::kReplaceOne),
+      finite(Limit(1e6), Adjacency::kReplaceOne);
+  ASSERT_TRUE(squares.Release(LatticeGaussian(), unlimited, out).ok());
+  EXPECT_EQ(unlimited.spent().value(), kInf);
+  EXPECT_EQ(unlimited.claims(), 1u);
+  EXPECT_EQ(out->size(), 4u);
+  Released<Vec> nothing;
+  EXPECT_FALSE(squares.Release(LatticeGaussian(), finite, nothing).ok());
+  EXPECT_TRUE(nothing->empty());
+  EXPECT_EQ(finite.spent().value(), 0.0);
+  EXPECT_EQ(finite.claims(), 0u);  // nothing was released, so nothing is claimed of it
+}
+
+TEST(PaperDoor, ChargesByTheEnforcedBoundWhereThereIsOne) {
+  for (const double bound : {1.0, 0.5}) {
+    Paper logistic(Loss::kLogistic, bound);
+    Released<Vec> out;
+    Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+    ASSERT_TRUE(logistic.Release(LatticeGaussian(), ledger, out).ok());
+    const double mu = 2 * bound / 4.0;
+    EXPECT_NEAR(std::sqrt(ledger.spent().value()), mu, 1e-8);
+    EXPECT_GT(ledger.spent().value(), mu * mu);
+    EXPECT_EQ(ledger.claims(), 1u);
+    EXPECT_EQ(ledger.charges(), 1u);
+  }
+}
+
+TEST(MakeMechanism, KnowsItsNames) {
+  for (const char* name : {"lattice_gaussian", "gaussian", "expose"}) {
+    const auto m = MakeMechanism(name);
+    ASSERT_TRUE(m.ok());
+    EXPECT_EQ((*m)->name(), name);
+  }
+  const auto m = MakeMechanism("laplace");
+  ASSERT_FALSE(m.ok());
+  EXPECT_NE(m.error().message.find("\"laplace\": unknown; choose"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tacit
