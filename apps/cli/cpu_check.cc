@@ -7,7 +7,8 @@
 namespace {
 
 constexpr char kSentence[] =
-    "tacit: this processor lacks the x86-64-v3 instructions (AVX2, FMA, BMI2; any since about 2015) that this "
+    "tacit: this processor lacks the x86-64-v3 instructions (AVX2, FMA, BMI2; any since about 2015) that "
+    "this "
     "build uses; run it on a newer machine, or build with: cmake --preset release -DTACIT_MARCH=x86-64\n";
 
 constexpr int kUnsupported = 7;  // Code::kUnsupported

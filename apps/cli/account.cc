@@ -1,0 +1,195 @@
+// tacit account: what noise costs (gaussian), and what runs have spent (ledger).
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "cli.h"
+#include "privacy/gdp.h"
+#include "privacy/ledger.h"
+
+namespace tacit::cli {
+namespace {
+
+constexpr const char* kMethod = "Gaussian differential privacy, exact";
+
+struct GaussianArguments {
+  std::optional<double> multiplier, sigma, sensitivity, clip, epsilon;
+  std::uint64_t rounds = 1;
+  double delta = 0;
+  std::string adjacency = "replace-one";
+};
+
+// σ over the sensitivity, from whichever pair was given. Rounded down, so that μ is rounded up.
+Result<double> Multiplier(const GaussianArguments& a) {
+  const int given = (a.multiplier ? 1 : 0) + (a.sigma ? 1 : 0);
+  if (given != 1)
+    return Fail(Code::kInvalidArgument,
+                "account gaussian: give one of --noise-multiplier Z, --sigma S (with --sensitivity or "
+                "--clip), or --epsilon E");
+  if (a.multiplier) {
+    if (a.sensitivity || a.clip)
+      return Fail(Code::kInvalidArgument,
+                  "--sensitivity and --clip go with --sigma: a noise multiplier is σ already divided by the "
+                  "sensitivity");
+    TACIT_TRY(const NoiseMultiplier z, NoiseMultiplier::Of(*a.multiplier));
+    return z.value();
+  }
+  TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(*a.sigma));
+  if (a.sensitivity.has_value() == a.clip.has_value())
+    return Fail(Code::kInvalidArgument,
+                "--sigma {}: give with it either --sensitivity, or --clip, the bound of one contribution",
+                *a.sigma);
+  TACIT_TRY(const L2Bound bound, L2Bound::Of(a.sensitivity ? *a.sensitivity : *a.clip));
+  // Replacing one contribution of norm ≤ C moves a sum by 2C, adding, removing or nulling it by C.
+  const double sensitivity = bound.value() * (a.clip && a.adjacency == "replace-one" ? 2 : 1);
+  const double z = sigma.value() / sensitivity;
+  return std::fma(z, sensitivity, -sigma.value()) > 0 ? NextDown(z) : z;
+}
+
+Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
+  TACIT_OK(common.ExpectNoSets("account"));
+  if (a.rounds == 0) return Fail(Code::kInvalidArgument, "--rounds = 0: must be at least 1");
+  TACIT_TRY(const Delta delta, Delta::Of(a.delta));
+  const auto rounds = static_cast<double>(a.rounds);
+  double multiplier = 0;
+  if (a.epsilon) {
+    if (a.multiplier || a.sigma)
+      return Fail(Code::kInvalidArgument,
+                  "--epsilon asks for the noise: leave out --noise-multiplier and --sigma");
+    TACIT_TRY(const Epsilon epsilon, Epsilon::Of(*a.epsilon));
+    if (delta.value() == 0)
+      return Fail(Code::kInvalidArgument,
+                  "--delta = 0: no Gaussian noise reaches it; give a δ above 0, e.g. 1e-6");
+    const Mu mu = GdpMu(epsilon, delta);
+    if (!(mu.value() > 0))
+      return Fail(Code::kBudget,
+                  "--epsilon = {}, --delta = {}: no noise is enough for this budget; raise one of them",
+                  *a.epsilon, a.delta);
+    // One step up if rounding μ up again would cost more than was asked for.
+    multiplier = DivUp(SqrtUp(rounds), mu.value());
+    if (DivUp(SqrtUp(rounds), multiplier) > mu.value()) multiplier = NextUp(multiplier);
+  } else {
+    TACIT_TRY(multiplier, Multiplier(a));
+  }
+  // μ = √T / z rounded up, so at most 3 ulp above the truth: the lower end starts from below that.
+  const Mu mu = Mu::Proven(DivUp(SqrtUp(rounds), multiplier));
+  const Mu below = Mu::Proven(std::max(0.0, NextDown(NextDown(NextDown(mu.value())))));
+  const Interval epsilon{.lower = GdpEpsilon(below, delta).lower, .upper = GdpEpsilon(mu, delta).upper};
+  const double zcdp = ZcdpEpsilon(Rho::Proven(MulUp(mu.value(), mu.value()) / 2), delta);
+  if (common.json)
+    return PrintJson({{"epsilon", Number(epsilon.upper)},
+                      {"epsilon_lower", Number(epsilon.lower)},
+                      {"delta", delta.value()},
+                      {"method", kMethod},
+                      {"mu", Number(mu.value())},
+                      {"adjacency", a.adjacency},
+                      {"noise_multiplier", Number(multiplier)},
+                      {"rounds", a.rounds},
+                      {"zcdp_epsilon", Number(zcdp)}});
+  const auto line = [](const char* name, const std::string& text) {
+    fmt::print("  {:<17} {}\n", name, text);
+  };
+  fmt::print("{}\n", Styled(stdout, Style::kBold,
+                            fmt::format("{} Gaussian release{} at δ = {}", Grouped(a.rounds),
+                                        a.rounds == 1 ? "" : "s", Digits(a.delta))));
+  line("ε", std::isinf(epsilon.upper) ? EpsilonText(epsilon.upper) : fmt::format("{:.12g}", epsilon.upper));
+  if (!std::isinf(epsilon.upper))
+    line("", fmt::format("exact: the truth lies in [{:.17g}, {:.17g}]", epsilon.lower, epsilon.upper));
+  line("μ", fmt::format("{:.12g}", mu.value()));
+  line("noise multiplier", fmt::format("{:.12g}{}  (σ divided by the sensitivity)", multiplier,
+                                       a.epsilon ? ", the smallest that keeps ε" : ""));
+  line("adjacency", a.adjacency);
+  line("ε by zCDP",
+       fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", EpsilonText(zcdp)));
+  return 0;
+}
+
+Result<int> OfLedger(const Common& common, const std::string& where) {
+  TACIT_OK(common.ExpectNoSets("account"));
+  std::filesystem::path file = where;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    TACIT_TRY(const std::filesystem::path folder, FindRun(where));
+    file = folder / "ledger.db";
+  }
+  TACIT_TRY(const std::vector<LedgerRecord> records, SqliteVault::Read(file));
+  nlohmann::json runs = nlohmann::json::array();
+  Table table({"run", "data", "mode", "unit", "adjacency", "clients", "largest μ", "ε spent", "ε budget", "δ",
+               "state"});
+  for (std::size_t left : {0u, 1u, 2u, 3u, 4u, 10u}) table.Left(left);
+  for (const LedgerRecord& r : records) {
+    const auto largest = [](const std::vector<double>& v) {
+      return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end());
+    };
+    TACIT_TRY(const Delta delta, Delta::Of(r.delta));
+    TACIT_TRY(const MuSquared spent, MuSquared::Of(largest(r.spent)));
+    TACIT_TRY(const MuSquared budget, MuSquared::Of(largest(r.budget)));
+    const Interval epsilon = GdpEpsilon(Root(spent), delta);
+    const double allowed = GdpEpsilon(Root(budget), delta).upper;
+    table.Add({r.run, r.data, r.mode, r.unit, r.adjacency, Grouped(r.spent.size()),
+               Digits(Root(spent).value()), EpsilonText(epsilon.upper),
+               std::isinf(allowed) ? "none" : Digits(allowed), Digits(r.delta), r.state});
+    runs.push_back({{"run", r.run},
+                    {"data", r.data},
+                    {"mode", r.mode},
+                    {"unit", r.unit},
+                    {"adjacency", r.adjacency},
+                    {"state", r.state},
+                    {"clients", r.spent.size()},
+                    {"mu", Number(Root(spent).value())},
+                    {"epsilon", Number(epsilon.upper)},
+                    {"epsilon_lower", Number(epsilon.lower)},
+                    {"epsilon_budget", Number(allowed)},
+                    {"delta", r.delta},
+                    {"method", kMethod}});
+  }
+  if (common.json) return PrintJson({{"ledger", file.string()}, {"runs", runs}});
+  table.Print(stdout, 0);
+  if (std::any_of(records.begin(), records.end(), [](const LedgerRecord& r) { return r.state == "open"; }) &&
+      !common.quiet)
+    fmt::print(stderr, "open: the run has not ended, or was killed; what it had reserved counts as spent\n");
+  return 0;
+}
+
+}  // namespace
+
+void AddAccount(CLI::App& app, Invocation& run) {
+  CLI::App* verb = AddVerb(app, run, "account", "what noise costs, and what runs have spent", "");
+  verb->require_subcommand(1);
+  {
+    CLI::App* sub = AddVerb(
+        *verb, run, "gaussian", "exact ε of T Gaussian releases, or the noise that an ε needs",
+        "  tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-5\n"
+        "  tacit account gaussian --sigma 40 --clip 1 --rounds 100 --delta 1e-5\n"
+        "  tacit account gaussian --epsilon 1 --rounds 100 --delta 1e-5      the multiplier it needs\n");
+    auto a = std::make_shared<GaussianArguments>();
+    sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity")->type_name("Z");
+    sub->add_option("--sigma", a->sigma, "standard deviation of the noise; with --sensitivity or --clip")
+        ->type_name("S");
+    sub->add_option("--sensitivity", a->sensitivity,
+                    "largest distance between the values of neighbouring data sets")
+        ->type_name("C");
+    sub->add_option("--clip", a->clip,
+                    "bound of one contribution to a sum; the sensitivity is twice that for replace-one")
+        ->type_name("C");
+    sub->add_option("--epsilon", a->epsilon, "asks for the multiplier that keeps this ε")->type_name("E");
+    sub->add_option("--rounds", a->rounds, "number of releases")->type_name("T")->capture_default_str();
+    sub->add_option("--delta", a->delta, "δ, in (0, 1)")->type_name("D")->required();
+    sub->add_option("--adjacency", a->adjacency,
+                    "which data sets are neighbours: replace-one, add-remove, zero-out")
+        ->type_name("A")
+        ->check(CLI::IsMember({"replace-one", "add-remove", "zero-out"}))
+        ->capture_default_str();
+    sub->callback([a, &run] { run.action = [a, &run] { return Gaussian(run.common, *a); }; });
+  }
+  {
+    CLI::App* sub = AddVerb(*verb, run, "ledger", "what the runs in a ledger have spent",
+                            "  tacit account ledger runs/demo-20260101T120000\n"
+                            "  tacit account ledger runs/demo-20260101T120000/ledger.db --json\n");
+    auto where = std::make_shared<std::string>();
+    sub->add_option("where", *where, "ledger file, or run folder")->required()->type_name("FILE|RUN");
+    sub->callback([where, &run] { run.action = [where, &run] { return OfLedger(run.common, *where); }; });
+  }
+}
+
+}  // namespace tacit::cli

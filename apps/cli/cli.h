@@ -1,0 +1,76 @@
+#pragma once
+
+// What the verbs of the program share. A verb is one file: it adds its subcommand and, when that is
+// the one on the command line, leaves the action to run.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "experiment/config.h"
+#include "experiment/plan.h"
+#include "terminal.h"
+
+namespace tacit::cli {
+
+// The flags that every verb knows.
+struct Common {
+  bool json = false;                   // one JSON document on stdout, errors too
+  bool quiet = false;                  // nothing on stderr but errors
+  std::vector<std::string> sets;       // --set table.key=value
+  std::optional<std::size_t> threads, seed;
+
+  // --set in order, then --threads and --seed.
+  Result<std::vector<Assignment>> Assignments() const;
+  // For verbs without an experiment: a --set there is checked and said to change nothing.
+  Status ExpectNoSets(const char* verb) const;
+};
+
+using Action = std::function<Result<int>()>;     // the exit code, or an error
+
+struct Invocation {
+  Common common;
+  Action action;
+};
+
+// A subcommand with the common flags. `examples`: lines of commands for its help.
+CLI::App* AddVerb(CLI::App& parent, Invocation&, const char* name, const char* summary, const char* examples);
+
+void AddTrain(CLI::App&, Invocation&);
+void AddPlan(CLI::App&, Invocation&);
+void AddAccount(CLI::App&, Invocation&);
+void AddSweep(CLI::App&, Invocation&);
+void AddPredict(CLI::App&, Invocation&);
+void AddEvaluate(CLI::App&, Invocation&);
+void AddReproduce(CLI::App&, Invocation&);
+void AddData(CLI::App&, Invocation&);
+void AddOptions(CLI::App&, Invocation&);
+void AddCompletion(CLI::App&, Invocation&);
+void AddVersion(CLI::App&, Invocation&);
+void AddHelp(CLI::App&, Invocation&);
+
+// What is planned, in a dozen lines with `rounds` lines of the schedule (0: all).
+void PrintPlan(const Plan&, const Config&, std::size_t rounds);
+// A run folder by its path, or by its name below runs/.
+Result<std::filesystem::path> FindRun(const std::string& run);
+
+std::vector<const CLI::App*> VerbsOf(const CLI::App&);
+const CLI::App* FindVerb(const CLI::App&, std::string_view name);      // nullptr: none
+
+int PrintJson(const nlohmann::json&);            // to stdout; returns 0
+nlohmann::json Number(double);                   // infinities as text: JSON has none
+void Warn(const std::string& sentence);          // to stderr, marked as a warning
+std::string MainHelp(const CLI::App&);
+extern const char* const kExitCodes;
+
+// The first Ctrl-C sets the flag, the second ends the process.
+const std::atomic<bool>& InterruptFlag();
+
+}  // namespace tacit::cli

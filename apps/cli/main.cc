@@ -1,0 +1,274 @@
+// tacit: train, plan and account private federated learning from the command line.
+#include <csignal>
+#include <cstring>
+#include <exception>
+
+#include "cli.h"
+
+namespace tacit::cli {
+
+const char* const kExitCodes =
+    "  0    done\n"
+    "  1    a bug in tacit\n"
+    "  2    a command line, an option or an experiment file is wrong\n"
+    "  3    a file, data set or run is missing\n"
+    "  4    a file is there and cannot be understood\n"
+    "  5    the privacy budget refuses\n"
+    "  6    disk, network or database failed\n"
+    "  7    a valid request that this build or this combination cannot serve\n"
+    "  130  interrupted by Ctrl-C; what was done is kept and certified\n";
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+
+void OnInterrupt(int) {
+  interrupted.store(true);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+int Report(const Error& error, bool as_json) {
+  const int code = static_cast<int>(error.code);
+  if (as_json)
+    PrintJson({{"error", {{"code", code}, {"message", error.message}}}});
+  else
+    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "tacit:"), error.message);
+  return code;
+}
+
+std::vector<std::string> FlagsOf(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  return flags;
+}
+
+std::vector<std::string> NamesOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : VerbsOf(app)) names.push_back(verb->get_name());
+  return names;
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
+  return out;
+}
+
+std::string FullName(const CLI::App* app) {
+  std::string name = app->get_name();
+  for (app = app->get_parent(); app != nullptr; app = app->get_parent()) name = app->get_name() + " " + name;
+  return name;
+}
+
+// The innermost subcommand that was named.
+CLI::App* Innermost(CLI::App& app) {
+  CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return at;
+}
+
+// A verb that does not exist, told before anything is parsed: the parser would blame the flags.
+std::optional<Error> UnknownVerb(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::vector<std::string> verbs = NamesOf(*at);
+    if (verbs.empty()) return std::nullopt;
+    if (argv[i][0] == '-') return std::nullopt;
+    const CLI::App* next = FindVerb(*at, argv[i]);
+    if (next == nullptr) {
+      const std::string near = Nearest(argv[i], verbs);
+      return Fail(Code::kInvalidArgument, "{}: no such verb{}; {}", argv[i],
+                  at == &app ? "" : " of " + FullName(at),
+                  near.empty() ? "there are " + Joined(verbs) : fmt::format("did you mean {}?", near));
+    }
+    at = next;
+  }
+  return std::nullopt;
+}
+
+Error Explain(CLI::App& app, const CLI::ParseError& e) {
+  const CLI::App* verb = Innermost(app);
+  const std::string help = fmt::format("; see {} --help", FullName(verb));
+  if (e.get_name() == "ExtrasError") {
+    const std::vector<std::string> extra = app.remaining(true);
+    const std::string first = extra.empty() ? "" : extra.front();
+    if (first.starts_with("-")) {
+      const std::string near = Nearest(first.substr(0, first.find('=')), FlagsOf(*verb));
+      return Fail(Code::kInvalidArgument, "{}: no such flag of {}{}", first, FullName(verb),
+                  near.empty() ? help : fmt::format("; did you mean {}?", near));
+    }
+    return Fail(Code::kInvalidArgument, "{}: one argument too many for {}{}", first, FullName(verb), help);
+  }
+  if (e.get_name() == "RequiredError" && !NamesOf(*verb).empty())
+    return Fail(Code::kInvalidArgument, "{}: needs one of {}{}", FullName(verb), Joined(NamesOf(*verb)),
+                help);
+  return Fail(Code::kInvalidArgument, "{}: {}{}", FullName(verb), e.what(), help);
+}
+
+bool WantsJson(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i)
+    if (std::strcmp(argv[i], "--json") == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+const std::atomic<bool>& InterruptFlag() {
+  std::signal(SIGINT, OnInterrupt);
+  return interrupted;
+}
+
+std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App* FindVerb(const CLI::App& app, std::string_view name) {
+  for (const CLI::App* verb : VerbsOf(app))
+    if (verb->get_name() == name) return verb;
+  return nullptr;
+}
+
+int PrintJson(const nlohmann::json& document) {
+  // Bytes that are no UTF-8 (a strange file name in a message) are replaced, never thrown at.
+  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  return 0;
+}
+
+nlohmann::json Number(double v) {
+  if (std::isfinite(v)) return v;
+  return v > 0 ? "inf" : v < 0 ? "-inf" : "nan";
+}
+
+void Warn(const std::string& sentence) {
+  fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kYellow, "warning:"), sentence);
+}
+
+Result<std::vector<Assignment>> Common::Assignments() const {
+  std::vector<Assignment> all;
+  for (const std::string& text : sets) {
+    TACIT_TRY(Assignment a, ParseAssignment(text));
+    all.push_back(std::move(a));
+  }
+  if (threads) all.push_back({"runtime.threads", fmt::format("{}", *threads)});
+  if (seed) all.push_back({"experiment.seed", fmt::format("{}", *seed)});
+  return all;
+}
+
+Status Common::ExpectNoSets(const char* verb) const {
+  TACIT_TRY(const std::vector<Assignment> all, Assignments());
+  Config probe;
+  for (const Assignment& a : all)
+    if (Status s = SetKey(probe, a.key, ParseValue(a.value)); !s.ok())
+      return Error{s.error().code, "--set " + s.error().message};
+  if (!sets.empty() && !quiet)
+    Warn(fmt::format("--set {} changes nothing: {} reads no experiment", sets.front(), verb));
+  return Ok{};
+}
+
+CLI::App* AddVerb(CLI::App& parent, Invocation& run, const char* name, const char* summary,
+                  const char* examples) {
+  CLI::App* verb = parent.add_subcommand(name, summary);
+  verb->add_flag("--json", run.common.json, "print one JSON document on stdout, errors included");
+  verb->add_flag("--quiet,-q", run.common.quiet, "no progress and no notes on stderr");
+  verb->add_option("--set", run.common.sets,
+                   "set a key of the experiment, e.g. privacy.epsilon=2; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->expected(1);
+  verb->add_option("--threads", run.common.threads, "number of threads; changes nothing in the result")
+      ->type_name("N");
+  verb->add_option("--seed", run.common.seed, "short for --set experiment.seed=N")->type_name("N");
+  if (examples[0] != '\0') verb->footer(fmt::format("Examples:\n{}", examples));
+  return verb;
+}
+
+std::string MainHelp(const CLI::App& app) {
+  std::string out = fmt::format(
+      "{}: private federated learning, from a data file to a certified model\n\nUsage: tacit VERB "
+      "[arguments]\n\n",
+      Styled(stdout, Style::kBold, "tacit"));
+  for (const CLI::App* verb : VerbsOf(app))
+    out += fmt::format("  {:<11} {}\n", verb->get_name(), verb->get_description());
+  return out +
+         "\nOn every verb: --help, --json, --quiet, --set table.key=value, --threads N, --seed N\n"
+         "\nA first look:\n"
+         "  tacit plan experiments/demo.toml        what a run will cost, before any data is touched\n"
+         "  tacit train experiments/demo.toml       train, with a certificate at the end\n"
+         "  tacit options                           every key an experiment file may hold\n"
+         "\nExit codes:\n" +
+         std::string(kExitCodes);
+}
+
+int Main(int argc, char** argv) {
+  Invocation run;
+  CLI::App app("private federated learning", "tacit");
+  app.set_help_flag("");
+  app.get_formatter()->column_width(36);
+  bool help = false, version = false;
+  app.add_flag("--help,-h", help);
+  app.add_flag("--version", version);
+  app.require_subcommand(0, 1);
+  AddTrain(app, run);
+  AddPlan(app, run);
+  AddAccount(app, run);
+  AddSweep(app, run);
+  AddPredict(app, run);
+  AddEvaluate(app, run);
+  AddReproduce(app, run);
+  AddData(app, run);
+  AddOptions(app, run);
+  AddCompletion(app, run);
+  AddVersion(app, run);
+  AddHelp(app, run);
+  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; })) {
+    verb->set_help_flag("--help,-h", "this text");
+    for (CLI::App* inner : verb->get_subcommands([](CLI::App*) { return true; }))
+      inner->set_help_flag("--help,-h", "this text");
+  }
+
+  const bool as_json = WantsJson(argc, argv);
+  if (const auto unknown = UnknownVerb(app, argc, argv)) return Report(*unknown, as_json);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", Innermost(app)->help(FullName(Innermost(app)->get_parent())));
+    return 0;
+  } catch (const CLI::ParseError& e) {
+    return Report(Explain(app, e), as_json);
+  }
+  if (version) {
+    fmt::print("tacit {}\n", TACIT_VERSION);
+    return 0;
+  }
+  if (help) {
+    fmt::print("{}", MainHelp(app));
+    return 0;
+  }
+  if (!run.action) {
+    if (as_json)
+      return Report(Fail(Code::kInvalidArgument, "no verb; there are {}", Joined(NamesOf(app))), true);
+    fmt::print(stderr, "{}", MainHelp(app));
+    return static_cast<int>(Code::kInvalidArgument);
+  }
+  const Result<int> done = run.action();
+  if (!done.ok()) return Report(done.error(), as_json);
+  if (std::fflush(stdout) != 0)
+    return Report(Fail(Code::kIo, "standard output: cannot be written: {}", std::strerror(errno)), false);
+  return *done;
+}
+
+}  // namespace tacit::cli
+
+int main(int argc, char** argv) {
+  try {
+    return tacit::cli::Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "tacit: out of memory; use fewer rows, features or clients\n");
+    return static_cast<int>(tacit::Code::kIo);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "tacit: internal error: {}\n", e.what());
+    return static_cast<int>(tacit::Code::kInternal);
+  }
+}

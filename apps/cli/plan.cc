@@ -1,0 +1,119 @@
+// tacit plan: what a run will do and cost, without touching data.
+#include <cmath>
+#include <memory>
+
+#include "cli.h"
+#include "experiment/run.h"
+
+namespace tacit::cli {
+namespace {
+
+void Line(const char* name, const std::string& text) { fmt::print("  {:<12} {}\n", name, Wrapped(text, 15)); }
+
+// About `wanted` indices of 0 … n − 1, evenly spread, with both ends.
+std::vector<std::size_t> Spread(std::size_t n, std::size_t wanted) {
+  std::vector<std::size_t> picked;
+  if (wanted == 0 || n <= wanted) wanted = n;
+  for (std::size_t k = 0; k < wanted; ++k) picked.push_back(wanted == 1 ? 0 : k * (n - 1) / (wanted - 1));
+  return picked;
+}
+
+void PrintTheory(const Plan& p) {
+  fmt::print("\n{}\n", Styled(stdout, Style::kBold, "Theory"));
+  Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})", Digits(p.gamma),
+                           Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
+  Line("factor", fmt::format("{:.8g} a round", p.factor));
+  if (p.bound_printed)
+    Line("noise bound", fmt::format("{} as printed in (12), {} sharpened for this schedule",
+                                    Digits(*p.bound_printed), Digits(p.bound_sharp.value_or(kInf))));
+  if (p.rounds_needed)
+    Line("rounds", fmt::format("{} asked for by the theory at this initial error; {} planned",
+                               Digits(*p.rounds_needed, 6), p.rounds));
+  Line("allocation",
+       fmt::format("equal noise in every round would cost {} times the final noise of this schedule",
+                   Digits(p.static_over_dynamic)));
+}
+
+Result<int> Run(const Common& common, const std::string& file, bool all) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(const Config config, LoadConfig(file, sets));
+  TACIT_TRY(const PublicFacts facts, FactsWithoutData(config));
+  TACIT_TRY(const Plan plan, MakePlan(config, facts));
+  if (common.json) {
+    nlohmann::json document = ToJson(plan);
+    for (std::size_t k = 0; k < plan.schedule.size(); ++k)
+      document["schedule"][k]["epsilon"] = Number(plan.EpsilonAfter(k));
+    return PrintJson(document);
+  }
+  PrintPlan(plan, config, all ? 0 : 12);
+  PrintTheory(plan);
+  return 0;
+}
+
+}  // namespace
+
+void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
+  const bool exposed = p.mechanism == "expose";
+  fmt::print("{}\n", Styled(stdout, Style::kBold, "Plan (from public constants; no data has been touched)"));
+  Line("method", fmt::format("{}, {} mode ({})", p.algorithm, p.mode, p.paper));
+  Line("problem", fmt::format("{} on {}: {} rows at {} clients, {} parameters", c.model.name, c.data.source,
+                              Grouped(p.rows), Grouped(p.clients), Grouped(p.dim)));
+  if (exposed) {
+    Line("promise", "none: mechanism = expose releases the gradients as they are");
+  } else if (p.mode == "paper") {
+    Line("claim", fmt::format("ε = {}, δ = {} for one {}: {}", Digits(p.epsilon), Digits(p.delta), p.unit,
+                              p.claim_source));
+    Line("certified", fmt::format("ε = {} at δ = {}: what can be proved of the same noise",
+                                  EpsilonText(p.certified_epsilon), Digits(p.delta)));
+  } else {
+    Line("promise",
+         fmt::format(
+             "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all messages of the run",
+             Digits(p.epsilon), Digits(p.delta), p.unit, Name(p.adjacency)));
+    if (!c.privacy.budgets.empty())
+      Line("", "clients have their own budgets (privacy.budgets); the schedule below is the first client's");
+  }
+  Line("release",
+       exposed
+           ? std::string("the sum of a client's gradients, without noise")
+           : fmt::format("the sum of a client's gradients, {} norm {} each; sensitivity {}, {} noise",
+                         p.mode == "certified" ? "clipped to" : "assumed of", Digits(p.clip),
+                         Digits(p.sensitivity),
+                         p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian"));
+  Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
+  Line("rounds",
+       p.skipped == 0
+           ? fmt::format("{}", Grouped(p.rounds))
+           : fmt::format("{}, of which the first {} carry so little of the budget that they are skipped",
+                         Grouped(p.rounds), Grouped(p.skipped)));
+  fmt::print("\n");
+  Table table({"round", "share of μ²", "μ", "σ of the sum", "noise on gradient", "ε so far"});
+  for (std::size_t k : Spread(p.schedule.size(), rounds)) {
+    const PlannedRound& r = p.schedule[k];
+    table.Add({Grouped(r.round), Digits(r.share), Digits(r.mu), Digits(r.sigma), Digits(r.noise_on_mean),
+               EpsilonText(p.EpsilonAfter(k))});
+  }
+  table.Print(stdout);
+  if (!exposed)
+    fmt::print("  ε by the exact Gaussian curve; the same noise by the zCDP conversion: {}\n",
+               EpsilonText(p.zcdp_epsilon));
+  for (const std::string& w : p.warnings) Warn(w);
+}
+
+void AddPlan(CLI::App& app, Invocation& run) {
+  CLI::App* verb =
+      AddVerb(app, run, "plan", "print the noise, ε and bytes of a run round by round, without touching data",
+              "  tacit plan experiments/demo.toml\n"
+              "  tacit plan experiments/demo.toml --all --set privacy.epsilon=1\n"
+              "  tacit plan experiments/demo.toml --json | jq .certified_epsilon\n");
+  struct Arguments {
+    std::string file;
+    bool all = false;
+  };
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("file", a->file, "experiment file")->required()->type_name("FILE.toml");
+  verb->add_flag("--all", a->all, "every round of the schedule, not a selection");
+  verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, a->file, a->all); }; });
+}
+
+}  // namespace tacit::cli

@@ -1,0 +1,129 @@
+// tacit reproduce: published figures, re-run and compared with what was said of them.
+#include <algorithm>
+#include <memory>
+
+#include "experiment/reproduce.h"
+#include "sweep_table.h"
+
+namespace tacit::cli {
+namespace {
+
+struct Arguments {
+  std::string figure;
+  bool quick = false, list = false, fresh = false;
+  unsigned jobs = 0;
+};
+
+Style StyleOf(Verdict::Kind kind) {
+  return kind == Verdict::Kind::kHolds   ? Style::kGreen
+         : kind == Verdict::Kind::kFails ? Style::kRed
+                                         : Style::kYellow;
+}
+
+int List(const Common& common, const std::vector<Figure>& figures) {
+  if (common.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Figure& f : figures)
+      all.push_back({{"name", f.name},
+                     {"file", f.file.string()},
+                     {"title", f.title},
+                     {"paper", f.paper},
+                     {"claims", f.claims.size()}});
+    return PrintJson({{"figures", all}});
+  }
+  Table table({"figure", "claims", "what"});
+  table.Left(0);
+  table.Left(2);
+  for (const Figure& f : figures) table.Add({f.name, fmt::format("{}", f.claims.size()), f.title});
+  table.Print(stdout, 0);
+  return 0;
+}
+
+// Runs one figure; appends its JSON, prints it otherwise. False: interrupted.
+Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& figure,
+                       nlohmann::json& documents, std::size_t& failed) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(Sweep sweep, LoadSweep(figure.file, sets, a.quick));
+  // Figures of different papers share names.
+  std::string flat = figure.name;
+  std::replace(flat.begin(), flat.end(), '/', '-');
+  sweep.folder = std::filesystem::path(sweep.base.experiment.output) / (flat + (a.quick ? "-quick" : ""));
+  if (!common.json) {
+    fmt::print("{}{}\n", Styled(stdout, Style::kBold, figure.name),
+               figure.title.empty() ? "" : ": " + figure.title);
+    if (!figure.paper.empty()) fmt::print("{}\n", figure.paper);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  const unsigned jobs = a.jobs == 0 && common.threads ? static_cast<unsigned>(*common.threads) : a.jobs;
+  TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh));
+  nlohmann::json claims = nlohmann::json::array();
+  if (!common.json) {
+    PrintSweep(sweep, result);
+    fmt::print("\n");
+  }
+  for (const PublishedClaim& claim : figure.claims) {
+    const Verdict verdict = Check(claim, result);
+    failed += verdict.kind == Verdict::Kind::kFails;
+    claims.push_back({{"text", claim.text},
+                      {"published", claim.published},
+                      {"verdict", Name(verdict.kind)},
+                      {"numbers", verdict.numbers}});
+    if (common.json) continue;
+    fmt::print("  {:<13} {}\n", Styled(stdout, StyleOf(verdict.kind), Name(verdict.kind)),
+               Wrapped(claim.text, 16));
+    if (!claim.published.empty()) fmt::print("                published: {}\n", Wrapped(claim.published, 27));
+    fmt::print("                ours: {}\n", verdict.numbers);
+  }
+  documents.push_back(
+      {{"name", figure.name}, {"quick", a.quick}, {"sweep", ToJson(result)}, {"claims", claims}});
+  return !result.interrupted;
+}
+
+Result<int> Run(const Common& common, const Arguments& a) {
+  TACIT_TRY(const std::filesystem::path folder, ExperimentsFolder());
+  TACIT_TRY(const std::vector<Figure> figures, Figures(folder));
+  if (a.list) return List(common, figures);
+  std::vector<const Figure*> chosen;
+  for (const Figure& f : figures)
+    if (a.figure.empty() || f.name == a.figure || f.name.starts_with(a.figure + "/")) chosen.push_back(&f);
+  if (chosen.empty()) {
+    std::vector<std::string> names;
+    for (const Figure& f : figures) names.push_back(f.name);
+    const std::string near = Nearest(a.figure, names);
+    return Fail(Code::kNotFound, "{}: no such figure; {}", a.figure,
+                near.empty() ? "`tacit reproduce --list` names them" : fmt::format("did you mean {}?", near));
+  }
+  nlohmann::json documents = nlohmann::json::array();
+  std::size_t failed = 0;
+  bool interrupted = false;
+  for (std::size_t k = 0; k < chosen.size() && !interrupted; ++k) {
+    if (k > 0 && !common.json) fmt::print("\n");
+    TACIT_TRY(const bool finished, RunFigure(common, a, *chosen[k], documents, failed));
+    interrupted = !finished;
+  }
+  if (common.json)
+    PrintJson({{"figures", documents}, {"claims_that_do_not_hold", failed}, {"interrupted", interrupted}});
+  return interrupted ? static_cast<int>(Code::kInterrupted) : 0;
+}
+
+}  // namespace
+
+void AddReproduce(CLI::App& app, Invocation& run) {
+  CLI::App* verb =
+      AddVerb(app, run, "reproduce", "re-run published figures and check what was said of them",
+              "  tacit reproduce --list\n"
+              "  tacit reproduce primal-dual/fig2 --quick     fewer seeds and rounds, minutes\n"
+              "  tacit reproduce primal-dual                  everything of that paper\n"
+              "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("figure", a->figure, "paper/figure, or a paper; default: all")->type_name("FIGURE");
+  verb->add_flag("--quick", a->quick, "with the changes of the file's [quick] table");
+  verb->add_flag("--list", a->list, "name the figures and stop");
+  verb->add_flag("--fresh", a->fresh, "forget the results of earlier calls");
+  verb->add_option("--jobs", a->jobs, "runs at a time, one thread each; default: one per core")
+      ->type_name("N");
+  verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
+}
+
+}  // namespace tacit::cli

@@ -1,0 +1,105 @@
+// tacit train: from an experiment file to a model with a certificate.
+#include <cmath>
+#include <memory>
+
+#include "cli.h"
+#include "experiment/run.h"
+
+namespace tacit::cli {
+namespace {
+
+// The metric worth watching: how good the model is, or how far from the optimum.
+std::string Headline(const Metrics& m) {
+  if (m.accuracy) return fmt::format("accuracy {:.2f} %", 100 * *m.accuracy);
+  if (m.optimality) return fmt::format("optimality {}", Digits(*m.optimality, 3));
+  if (m.loss) return fmt::format("loss {}", Digits(*m.loss));
+  return "";
+}
+
+void PrintResult(const RunResult& r, const Config& c) {
+  const std::string where =
+      c.data.test.empty() ? "on the training data, by the oracle" : "on the public test set " + c.data.test;
+  Table table({r.interrupted ? "Result (interrupted)" : "Result", ""});
+  table.Left(0);
+  table.Left(1);
+  const auto row = [&](const char* name, const std::optional<double>& v, const std::string& note) {
+    if (v) table.Add({name, Digits(*v, 6) + (note.empty() ? "" : "  " + note)});
+  };
+  if (r.metrics.accuracy)
+    table.Add({"accuracy", fmt::format("{:.2f} %  {}", 100 * *r.metrics.accuracy, where)});
+  row("loss", r.metrics.loss, where);
+  row("optimality", r.metrics.optimality, "by the oracle");
+  row("consensus", r.metrics.consensus, "by the oracle");
+  if (!c.data.test.empty()) {
+    row("training loss", r.metrics.train_loss, "by the oracle");
+    row("training accuracy", r.metrics.train_accuracy, "by the oracle");
+  }
+  table.Add(
+      {"ε certified", fmt::format("{} at δ = {}", EpsilonText(r.certified_epsilon), Digits(r.plan.delta))});
+  if (r.claimed_epsilon) table.Add({"ε claimed", fmt::format("{} by the paper", Digits(*r.claimed_epsilon))});
+  table.Add(
+      {"rounds", r.rounds_done == r.plan.schedule.size()
+                     ? Grouped(r.rounds_done)
+                     : fmt::format("{} of {}", Grouped(r.rounds_done), Grouped(r.plan.schedule.size()))});
+  table.Add({"traffic", fmt::format("{} up, {} down", Bytes(r.bytes_up), Bytes(r.bytes_down))});
+  table.Add(
+      {"time", fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});
+  table.Print(stdout, 0);
+}
+
+Result<int> Run(const Common& common, const std::string& file) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(const Config config, LoadConfig(file, sets));
+  ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
+  std::string headline;
+  TrainHooks hooks;
+  hooks.interrupt = &InterruptFlag();
+  hooks.planned = [&](const Plan& plan) {
+    if (!common.json && !common.quiet) {
+      PrintPlan(plan, config, 5);
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+    bar.Say(fmt::format("reading {} …", config.data.source));
+  };
+  const double budget = config.privacy.epsilon;
+  hooks.progress = [&](const Progress& p) {
+    if (p.metrics != nullptr) headline = Headline(*p.metrics);
+    if (!bar.due()) return;
+    const std::string spent =
+        std::isinf(p.epsilon) ? "not private" : fmt::format("ε {:.3f} of {:g}", p.epsilon, budget);
+    bar.Update(static_cast<double>(p.round) / static_cast<double>(p.rounds), p.seconds,
+               fmt::format("round {} of {}, {}{}{}", p.round, p.rounds, spent, headline.empty() ? "" : ", ",
+                           headline));
+  };
+  auto run = Train(config, hooks);
+  bar.Clear();
+  if (!run.ok()) return run.error();
+  const int code = run->interrupted ? static_cast<int>(Code::kInterrupted) : 0;
+  if (common.json) {
+    PrintJson(ToJson(*run, config));
+    return code;
+  }
+  PrintResult(*run, config);
+  fmt::print("\n{}", CertificateText(Certificate(*run, config)));
+  fmt::print("\n{} {}\n", Styled(stdout, Style::kBold, "Kept in"), run->folder.string());
+  fmt::print("  config.toml, trace.jsonl, model.npy, certificate.txt, certificate.json, ledger.db\n");
+  return code;
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& app, Invocation& run) {
+  CLI::App* verb =
+      AddVerb(app, run, "train", "train a model and certify what it cost",
+              "  tacit train experiments/demo.toml\n"
+              "  tacit train experiments/demo.toml --set privacy.epsilon=1 --seed 7\n"
+              "  tacit train experiments/demo.toml --json | jq .privacy\n"
+              "\nCtrl-C stops after the round that is running, with a certificate of what was spent; a\n"
+              "second Ctrl-C ends the program at once (the ledger already shows what was released).\n");
+  auto file = std::make_shared<std::string>();
+  verb->add_option("file", *file, "experiment file")->required()->type_name("FILE.toml");
+  verb->callback([file, &run] { run.action = [file, &run] { return Run(run.common, *file); }; });
+}
+
+}  // namespace tacit::cli

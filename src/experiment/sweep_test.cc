@@ -1,0 +1,317 @@
+#include "experiment/sweep.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "experiment/reproduce.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder with one experiment file, gone at the end.
+class SweepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / fmt::format("tacit_sweep_{}", ::getpid());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  fs::path Write(const std::string& text) {
+    const fs::path file = folder_ / "grid.toml";
+    std::ofstream(file) << text
+                        << fmt::format("\n[experiment]\nseed = 5\noutput = \"{}\"\n",
+                                       (folder_ / "out").string());
+    return file;
+  }
+  Result<Sweep> Load(const std::string& text, const std::vector<Assignment>& sets = {}, bool quick = false) {
+    return LoadSweep(Write(text), sets, quick);
+  }
+  // A run that costs nothing: optimality = rounds · epsilon + seed / 100. Counts its calls.
+  SweepHooks Fake() {
+    SweepHooks hooks;
+    hooks.jobs = 3;
+    hooks.run = [this](const Config& c, const TrainHooks& t) -> Result<RunResult> {
+      const std::lock_guard lock(mutex_);
+      ++calls_;
+      EXPECT_FALSE(t.write_folder);
+      EXPECT_EQ(c.runtime.threads, 1u);
+      RunResult r;
+      r.plan.delta = c.privacy.delta;
+      r.rounds_done = c.algorithm.rounds;
+      r.metrics.optimality = static_cast<double>(c.algorithm.rounds) * c.privacy.epsilon +
+                             static_cast<double>(c.experiment.seed) / 100;
+      return r;
+    };
+    return hooks;
+  }
+  std::string Results() {
+    std::ifstream in(folder_ / "out/grid/results.jsonl", std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+  std::mutex mutex_;
+  std::size_t calls_ = 0;
+};
+
+constexpr const char* kGrid = R"(
+[sweep]
+seeds = 2
+grid = { algorithm.rounds = [10, 20, 40], privacy.epsilon = [1, 2.5] }
+[quick]
+seeds = [9]
+algorithm.gamma = 0.125
+grid = { algorithm.rounds = [10] }
+)";
+
+TEST_F(SweepTest, TheCellsAreTheProduct) {
+  const auto sweep = Load(kGrid);
+  ASSERT_TRUE(sweep.ok()) << sweep.error().message;
+  EXPECT_EQ(sweep->name, "grid");
+  EXPECT_EQ(sweep->seeds, (std::vector<std::size_t>{5, 6}));
+  ASSERT_EQ(sweep->axes.size(), 2u);
+  EXPECT_EQ(sweep->axes[0].key, "algorithm.rounds");         // the order of the file
+  const auto cells = Cells(*sweep);
+  ASSERT_TRUE(cells.ok());
+  ASSERT_EQ(cells->size(), 12u);
+  EXPECT_EQ((*cells)[0].config.algorithm.rounds, 10u);
+  EXPECT_EQ((*cells)[0].config.privacy.epsilon, 1.0);
+  EXPECT_EQ((*cells)[3].config.privacy.epsilon, 2.5);
+  EXPECT_EQ((*cells)[3].config.experiment.seed, 6u);
+  std::set<std::string> ids;
+  for (const Cell& c : *cells) ids.insert(c.id);
+  EXPECT_EQ(ids.size(), 12u);
+}
+
+TEST_F(SweepTest, QuickOverridesAndSetPins) {
+  const auto quick = Load(kGrid, {}, true);
+  ASSERT_TRUE(quick.ok()) << quick.error().message;
+  EXPECT_EQ(quick->seeds, std::vector<std::size_t>{9});
+  EXPECT_EQ(quick->base.algorithm.gamma, 0.125);
+  EXPECT_EQ(Cells(*quick)->size(), 2u);
+  EXPECT_EQ(quick->folder.filename(), "grid-quick");
+
+  const auto pinned = Load(kGrid, {{"algorithm.rounds", "7"}});
+  ASSERT_TRUE(pinned.ok());
+  EXPECT_EQ(Cells(*pinned)->size(), 4u);
+  EXPECT_EQ(Cells(*pinned)->front().config.algorithm.rounds, 7u);
+  EXPECT_EQ(pinned->base.algorithm.gamma, 0.0);
+}
+
+TEST_F(SweepTest, TheIdIgnoresWhatChangesNoResult) {
+  Config a, b;
+  b.runtime.threads = 7;
+  b.experiment.output = "elsewhere";
+  b.experiment.name = "other";
+  EXPECT_EQ(CellId(a), CellId(b));
+  b.experiment.seed = 43;
+  EXPECT_NE(CellId(a), CellId(b));
+}
+
+TEST_F(SweepTest, MeanAndSpreadAreThoseOfTheSeeds) {
+  const auto sweep = Load(kGrid);
+  const auto result = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(calls_, 12u);
+  EXPECT_EQ(result->ran, 12u);
+  ASSERT_EQ(result->points.size(), 6u);
+  const Summary& s = result->points[1].metrics.at("optimality");       // T = 10, ε = 2.5, seeds 5 and 6
+  EXPECT_EQ(s.count, 2u);
+  EXPECT_NEAR(s.mean, 25.055, 1e-12);
+  EXPECT_NEAR(s.std, 0.01 / std::sqrt(2.0), 1e-12);
+}
+
+TEST_F(SweepTest, ASecondCallRunsNothing) {
+  const auto sweep = Load(kGrid);
+  ASSERT_TRUE(RunSweep(*sweep, Fake()).ok());
+  const auto again = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(calls_, 12u);
+  EXPECT_EQ(again->resumed, 12u);
+  EXPECT_EQ(again->points.size(), 6u);
+  SweepHooks fresh = Fake();
+  fresh.fresh = true;
+  ASSERT_TRUE(RunSweep(*sweep, fresh).ok());
+  EXPECT_EQ(calls_, 24u);
+}
+
+TEST_F(SweepTest, AnInterruptedSweepGoesOnWhereItStopped) {
+  const auto sweep = Load(kGrid);
+  std::atomic<bool> interrupt = false;
+  SweepHooks hooks = Fake();
+  hooks.jobs = 1;
+  hooks.interrupt = &interrupt;
+  hooks.progress = [&](const SweepProgress& p) { interrupt = p.done >= 5; };
+  const auto first = RunSweep(*sweep, hooks);
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(first->interrupted);
+  EXPECT_EQ(first->ran, 5u);
+  const auto second = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->resumed, 5u);
+  EXPECT_EQ(second->ran, 7u);
+  EXPECT_EQ(calls_, 12u);
+}
+
+TEST_F(SweepTest, ARunThatWasCutShortIsNoResult) {
+  const auto sweep = Load(kGrid);
+  SweepHooks hooks = Fake();
+  hooks.jobs = 1;
+  const Runner whole = hooks.run;
+  hooks.run = [&](const Config& c, const TrainHooks& t) {
+    auto r = whole(c, t);
+    r->interrupted = true;
+    return r;
+  };
+  const auto result = RunSweep(*sweep, hooks);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->ran, 0u);
+  EXPECT_EQ(Results(), "");
+}
+
+TEST_F(SweepTest, ALineTornByACrashIsRunAgain) {
+  const auto sweep = Load(kGrid);
+  ASSERT_TRUE(RunSweep(*sweep, Fake()).ok());
+  const std::string whole = Results();
+  const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t cut : {last + 1, last + 20, whole.size() - 1}) {
+    fs::resize_file(folder_ / "out/grid/results.jsonl", cut);
+    calls_ = 0;
+    const auto result = RunSweep(*sweep, Fake());
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(calls_, 1u);
+    EXPECT_EQ(Results().size(), whole.size());
+  }
+}
+
+TEST_F(SweepTest, AForeignLineIsRefused) {
+  const auto sweep = Load(kGrid);
+  fs::create_directories(folder_ / "out/grid");
+  std::ofstream(folder_ / "out/grid/results.jsonl") << "{\"id\": 3}\n";
+  const auto result = RunSweep(*sweep, Fake());
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, Code::kMalformed);
+  EXPECT_NE(result.error().message.find("results.jsonl:1"), std::string::npos);
+}
+
+TEST_F(SweepTest, AFailingRunStopsTheSweepAndSaysWhere) {
+  const auto sweep = Load(kGrid);
+  SweepHooks hooks = Fake();
+  hooks.jobs = 1;
+  const Runner whole = hooks.run;
+  hooks.run = [&](const Config& c, const TrainHooks& t) -> Result<RunResult> {
+    if (c.algorithm.rounds == 20) return Fail(Code::kNotFound, "no data");
+    return whole(c, t);
+  };
+  const auto result = RunSweep(*sweep, hooks);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, Code::kNotFound);
+  EXPECT_EQ(result.error().message, "at algorithm.rounds = 20, privacy.epsilon = 1, seed 5: no data");
+  EXPECT_EQ(RunSweep(*sweep, Fake())->resumed, 4u);          // what was finished before is kept
+}
+
+TEST_F(SweepTest, MistakesAreNamed) {
+  const struct {
+    const char* why;
+    const char* text;
+    const char* message;
+  } kCases[] = {
+      {"nothing to sweep", "", "nothing to sweep over"},
+      {"unknown key of [sweep]", "[sweep]\nseed = 3", "did you mean sweep.seeds"},
+      {"unknown axis", "[sweep]\ngrid = { algorithm.round = [1] }", "algorithm.rounds"},
+      {"value out of range", "[sweep]\ngrid = { privacy.delta = [1e-5, 2] }", "privacy.delta = 2"},
+      {"axis that is no list", "[sweep]\ngrid = { algorithm.rounds = 3 }", "must be a list"},
+      {"empty axis", "[sweep]\ngrid = { algorithm.rounds = [] }", "must be a list"},
+      {"a value twice", "[sweep]\ngrid = { privacy.epsilon = [1, 1.0] }", "twice"},
+      {"seeds of zero", "[sweep]\nseeds = 0", "seeds = 0"},
+      {"a seed twice", "[sweep]\nseeds = [1, 1]", "twice"},
+      {"a negative seed", "[sweep]\nseeds = [-1]", "at least 0"},
+      {"seed as axis", "[sweep]\ngrid = { experiment.seed = [1, 2] }", "sweep.seeds"},
+      {"unknown key of [quick]", "[sweep]\nseeds = 2\n[quick]\nalgorithm.round = 3", "algorithm.rounds"},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    const auto sweep = Load(c.text);
+    ASSERT_FALSE(sweep.ok());
+    EXPECT_EQ(sweep.error().code, Code::kInvalidArgument);
+    EXPECT_NE(sweep.error().message.find(c.message), std::string::npos) << sweep.error().message;
+    EXPECT_NE(sweep.error().message.find("grid.toml"), std::string::npos) << sweep.error().message;
+  }
+}
+
+TEST_F(SweepTest, ClaimsAreDecidedByTheMeans) {
+  // m = rounds · epsilon + 0.055 on average: slope 1 in the rounds, ratio 2 from 20 to 40.
+  const char* const kClaims = R"(
+[about]
+title = "a title"
+[[claim]]
+text = "below"
+check = { kind = "below", metric = "optimality", at = { algorithm.rounds = 10, privacy.epsilon = 1 }, limit = 10.1 }
+[[claim]]
+text = "above everywhere"
+check = { kind = "above", metric = "optimality", limit = 10.1 }
+[[claim]]
+text = "ratio"
+published = "twice"
+check = { kind = "ratio_at_most", metric = "optimality", limit = 2, numerator = { algorithm.rounds = 40, privacy.epsilon = 1 }, denominator = { algorithm.rounds = 20, privacy.epsilon = 1 } }
+[[claim]]
+text = "growth"
+check = { kind = "grows_like", metric = "optimality", over = "algorithm.rounds", exponent = 1, tolerance = 0.01, at = { privacy.epsilon = 2.5 } }
+[[claim]]
+text = "a point outside the grid"
+check = { kind = "below", metric = "optimality", at = { algorithm.rounds = 11 }, limit = 1 }
+[[claim]]
+text = "two points for one"
+check = { kind = "ratio_at_least", metric = "optimality", limit = 2, numerator = { algorithm.rounds = 40 }, denominator = { algorithm.rounds = 20 } }
+)";
+  const fs::path file = Write(std::string(kGrid) + kClaims);
+  const auto figure = LoadFigure(file, "paper/grid");
+  ASSERT_TRUE(figure.ok()) << figure.error().message;
+  EXPECT_EQ(figure->title, "a title");
+  const auto sweep = LoadSweep(file, {});
+  ASSERT_TRUE(sweep.ok());
+  const auto result = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(result.ok());
+  using Kind = Verdict::Kind;
+  const Kind kExpected[] = {Kind::kHolds, Kind::kFails,    Kind::kHolds,
+                            Kind::kHolds, Kind::kUntested, Kind::kUntested};
+  ASSERT_EQ(figure->claims.size(), std::size(kExpected));
+  for (std::size_t i = 0; i < figure->claims.size(); ++i) {
+    const Verdict v = Check(figure->claims[i], *result);
+    EXPECT_EQ(v.kind, kExpected[i]) << figure->claims[i].text << ": " << v.numbers;
+  }
+}
+
+TEST_F(SweepTest, AClaimThatSaysNothingIsRefused) {
+  const char* kBad[] = {
+      "[[claim]]\ntext = \"x\"",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"under\", metric = \"loss\", limit = 1 }",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"below\", metric = \"loss\" }",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"ratio_at_most\", metric = \"loss\", limit = 1 }",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"grows_like\", metric = \"loss\" }",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"below\", metric = \"loss\", limit = 1, at = { a.b = 1 } }",
+      "[[claim]]\ntext = \"x\"\ncheck = { kind = \"below\", metric = \"loss\", limits = 1 }",
+      "claim = 3",
+  };
+  for (const char* text : kBad) {
+    const auto figure = LoadFigure(Write(text), "x");
+    ASSERT_FALSE(figure.ok()) << text;
+    EXPECT_EQ(figure.error().code, Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace tacit
