@@ -8,6 +8,9 @@ namespace tacit {
 namespace {
 
 constexpr double kUnitRoundoff = 0x1p-53;
+// Norms from here on count as not finite: C/norm stays far above the subnormals, where a product has no
+// relative error bound.
+constexpr double kLongest = 0x1p500;
 
 // γ_k, rounded up. k·u < 1 for any k below 2^53.
 double Gamma(std::size_t k) {
@@ -50,8 +53,8 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   f.RecordNorms(shard, x, s.work_, s.norm_);
   for (std::size_t l = 0; l < m; ++l) {
     const double norm = s.norm_[l];
-    // Not finite → weight 0: a record that cannot be measured is the zero vector.
-    s.weight_[l] = !(norm < kInf) ? 0.0 : norm <= c.value() ? 1.0 : DivDown(c.value(), norm);
+    // A record that cannot be measured, or whose weight would lose its digits, is the zero vector.
+    s.weight_[l] = !(norm < kLongest) ? 0.0 : norm <= c.value() ? 1.0 : DivDown(c.value(), norm);
   }
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   return Bounded(s.sum_, c, m, f.Roundings(m));

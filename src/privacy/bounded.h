@@ -36,7 +36,8 @@ class Bounded {
   // A vector whose norm is not finite becomes 0.
   static Bounded Clip(Private<Vec>& v, L2Bound c);
 
-  // Σ_l clip_C(∇f_l(x)) over the records of a client.
+  // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
+  // cannot be measured, contributes 0.
   static Bounded ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace&);
 
   // Upper bound on ‖v(D) − v(D′)‖₂ over neighbours, floating-point errors included.
