@@ -184,7 +184,6 @@ Status RunPrimalDual(Session& s, RunResult& r) {
   r.threads = runtime.threads();
 
   const auto charges = PlannedCharges(s);
-  const std::size_t block = c.experiment.reserve;
   const std::size_t every = c.experiment.trace_every != 0
                                 ? c.experiment.trace_every
                                 : std::max<std::size_t>(1, plan.schedule.size() / 100);
@@ -197,11 +196,15 @@ Status RunPrimalDual(Session& s, RunResult& r) {
   std::vector<MuSquared> ahead(plan.clients, MuSquared{0.0});
 
   Watcher watcher;
+  std::size_t reserved_until = 0;      // rounds whose budget is durable
   watcher.before = [&](std::uint32_t) -> Status {
-    if (!s.vault || r.rounds_done % block != 0) return Ok{};
+    if (!s.vault || r.rounds_done < reserved_until) return Ok{};
+    // As many rounds again as were made: few writes, and a crash never costs more than was spent.
+    const std::size_t block = std::max(c.experiment.reserve, r.rounds_done);
+    reserved_until = r.rounds_done + block;
     std::vector<MuSquared> per_plan(charges.size(), MuSquared{0.0});
     for (std::size_t p = 0; p < charges.size(); ++p)
-      for (std::size_t k = r.rounds_done; k < std::min(charges[p].size(), r.rounds_done + block); ++k)
+      for (std::size_t k = r.rounds_done; k < std::min(charges[p].size(), reserved_until); ++k)
         per_plan[p] = per_plan[p] + charges[p][k];
     for (std::size_t i = 0; i < plan.clients; ++i) ahead[i] = per_plan[plan.noise_of[i]];
     return s.book->Reserve(ahead);
