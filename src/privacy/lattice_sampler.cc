@@ -1,7 +1,5 @@
 #include "privacy/lattice_sampler.h"
 
-#include <mpfr.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,18 +9,21 @@
 
 #include "core/check.h"
 #include "privacy/lattice_sampler_internal.h"
+#include "privacy/lattice_sampler_kernels.h"
+#include "privacy/multiprecision.h"
 
 // One deviate is a random sign and |Z| = z(p), z = Q⁻¹, with p = (m + f)/2^64 uniform on (0, ½): m
 // is 63 drawn bits, f ∈ [0, 1) those not yet drawn. Wanted is the integer nearest to c·z. Each tier
 // knows z to within a proven E and accepts if the whole interval c·(z ± E) rounds to one integer;
 // otherwise the next tier looks closer at the same p. U is never redrawn: that would change the law.
 //
-// Tier 1, a cubic. Its table (lattice_tables.cc) has 256 segments per octave of x = (double)m.
+// Tier 1 (lattice_sampler_kernels.cc), a cubic. Its table (lattice_tables.cc) has 256 segments per
+// octave of x = (double)m.
 //   table: approximation, rounding of the coefficients,
 //     of (double)m, and f − ½                            kFastTableError < 2^-42.25
 //   Horner by fma: the last step rounds z < 8            2^-51
 //     the inner steps round |t·a1| ≤ 2^-9·1.26·(1 + ..)  2^-60
-//   y = c·z rounds at most                               z·2^-53 ≤ 2^-50
+//   y = c·z < 2^43 rounds at most                        z·2^-53 ≤ 2^-50
 //   y − nearest is exact, ½ − c·E is within 2^-54 of it, in units of z below 2^-53 for c ≥ 1
 // The sum exceeds the table by less than 2^-49; kFastError allows 2^-48.
 //
@@ -33,7 +34,8 @@
 //     v = (p − k0) + s 1, each in units of S·2^-53       5.2·S·2^-53 < 2^-55.9
 //   (p − k0) in that last sum                            ½/c·2^-53 ≤ 2^-54
 //   ½ − c·E                                              2^-54/c
-// Together below 2^-52.7; kSecondError = 2^-52 is 1.6 times that, and far less for c ≥ 2^30.
+// Together below 2^-52.7; kSecondError = 2^-52 is 1.6 times that. For c ≥ 2^31 the last two vanish
+// and the sum is below 2^-55.7; there kSecondErrorFar = 2^-55 is again 1.6 times that.
 //
 // Tier 3 compares p's interval with the cell boundary Q((k ± ½)/c), both enclosed by directed
 // rounding, and draws bits until they are apart. It decides by comparison, so it is exact.
@@ -45,14 +47,14 @@ namespace {
 #include "lattice_tables.inc"
 
 constexpr double kFastError = kFastTableError + 0x1p-48;
-constexpr double kSecondError = 0x1p-52;
+constexpr double kSecondError = 0x1p-52, kSecondErrorFar = 0x1p-55, kFar = 0x1p31;
 static_assert(kFastError < 0x1p-42, "tier 1 would fall through more often than promised");
 static_assert(kSecondTableError < 0x1p-58 && 5.2 * kSecondSlope < 0x1p-2, "tier 2's budget is exceeded");
+static_assert(kSecondTableError + 5.2 * kSecondSlope * 0x1p-53 + 0x1p-84 < 0.65 * kSecondErrorFar);
 static_assert(std::size(kFastRows) == 256 * (63 - kFastLowest) + 2);
 static_assert(std::size(kSecondRows) == 63 * 16);
 
 constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
-constexpr std::size_t kBlock = 512;
 
 inline std::int64_t WithSign(std::uint64_t word, std::int64_t k) {
   const std::int64_t s = -static_cast<std::int64_t>(word >> 63);
@@ -62,28 +64,11 @@ inline std::int64_t WithSign(std::uint64_t word, std::int64_t k) {
 // Accept if |y − nearest| ≤ ½ − c·E; E = ∞ accepts nothing.
 inline double Limit(double c, double error) { return 0.5 - c * error; }
 
-// |k| if the cell is certain. Branch-free up to the comparison.
-inline bool Fast(double c, double limit, std::uint64_t word, std::int64_t& k) {
-  // Sign-free, so the conversion is the signed one. x may round up to the next segment or to 2^63;
-  // both have a row, and t is then the row's lower end.
-  const double x = static_cast<double>(static_cast<std::int64_t>(word & ~kSignBit));
-  const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
-  constexpr std::int64_t kFirst = (std::int64_t{1023 + kFastLowest} << 8) - 1;  // row 0: below the table
-  const std::int64_t row = std::max<std::int64_t>(static_cast<std::int64_t>(bits >> 44) - kFirst, 0);
-  const double centre =
-      std::bit_cast<double>((bits & ~((std::uint64_t{1} << 44) - 1)) | std::uint64_t{1} << 43);
-  const double t = x - centre;  // exact
-  const double* const a = kFastRows[row];
-  const double y = std::fma(std::fma(std::fma(a[3], t, a[2]), t, a[1]), t, a[0]) * c;
-  // Adding 3·2^51 rounds to the nearest integer and leaves it in the low bits, whatever y is.
-  constexpr double kShift = 0x1.8p52;
-  const double shifted = y + kShift;
-  k = static_cast<std::int64_t>(std::bit_cast<std::uint64_t>(shifted) - std::bit_cast<std::uint64_t>(kShift));
-  return std::abs(y - (shifted - kShift)) <= limit;
-}
-
-// m > 0.
-bool Second(double c, double limit, std::uint64_t m, std::uint64_t next, std::int64_t& k) {
+// z = high + r; m > 0.
+struct SecondParts {
+  double high, r;
+};
+SecondParts SecondQuantile(std::uint64_t m, std::uint64_t next) {
   const int lz = std::countl_zero(m);  // ≥ 1
   const std::uint64_t w = m << lz | next >> (64 - lz);
   const std::uint64_t segment = w >> 59;  // 16..31
@@ -92,25 +77,19 @@ bool Second(double c, double limit, std::uint64_t m, std::uint64_t next, std::in
   const double t = static_cast<double>(offset) * 0x1p-58;
   double q = a[11];
   for (int i = 10; i >= 2; --i) q = std::fma(q, t, a[i]);
-  const double r = std::fma(q, t, a[1]);
-  const double p = c * a[0], e = std::fma(c, a[0], -p);  // c·a0 = p + e
-  const double s = std::fma(c, r, e), k0 = std::rint(p);
+  return {a[0], std::fma(q, t, a[1])};
+}
+
+bool Second(double c, double limit, std::uint64_t m, std::uint64_t next, std::int64_t& k) {
+  const SecondParts z = SecondQuantile(m, next);
+  const double p = c * z.high, e = std::fma(c, z.high, -p);  // c·high = p + e
+  const double s = std::fma(c, z.r, e), k0 = std::rint(p);
   const double v = (p - k0) + s, k1 = std::rint(v);
   k = static_cast<std::int64_t>(k0) + static_cast<std::int64_t>(k1);
   return std::abs(v - k1) <= limit;
 }
 
-class Mp {
- public:
-  explicit Mp(mpfr_prec_t bits) { mpfr_init2(v_, bits); }
-  ~Mp() { mpfr_clear(v_); }
-  Mp(const Mp&) = delete;
-  Mp& operator=(const Mp&) = delete;
-  operator mpfr_ptr() { return v_; }
-
- private:
-  mpfr_t v_;
-};
+using internal::Mp;
 
 class Exact {
  public:
@@ -197,17 +176,12 @@ double TailGuess(std::uint64_t next) {
   return z;
 }
 
-// MPFR keeps constants per thread and would leak them when the thread ends.
-struct MpfrCache {
-  ~MpfrCache() { mpfr_free_cache2(MPFR_FREE_LOCAL_CACHE); }
-};
-
 // Everything after tier 1 refused.
 internal::LatticeDraw Closer(double c, double second_error, std::uint64_t word, internal::MoreBits& more) {
   const std::uint64_t m = word & ~kSignBit, next = more.Next();
   std::int64_t k = 0;
   if (m != 0 && Second(c, Limit(c, second_error), m, next, k)) return {WithSign(word, k), 2};
-  thread_local MpfrCache cache;
+  internal::FreeMpfrCacheAtThreadExit();
   Exact exact(c, m, more);
   exact.Add(next);
   // Tier 2 is off by one at most; a guess only shortens the search.
@@ -234,47 +208,43 @@ bool RoundsToNearest() {
 
 namespace internal {
 
-LatticeBounds LatticeBounds::Certified() { return {kFastError, kSecondError}; }
+LatticeBounds LatticeBounds::Certified(double c) {
+  return {kFastError, c >= kFar ? kSecondErrorFar : kSecondError};
+}
 
 LatticeDraw DrawLattice(double c, LatticeBounds bounds, std::uint64_t word, MoreBits& more) {
-  std::int64_t k;
-  if (Fast(c, Limit(c, bounds.fast), word, k)) return {WithSign(word, k), 1};
+  auto k = static_cast<std::int64_t>(word);
+  std::uint32_t undecided;
+  if (RoundedNormals(Simd::kScalar, c, Limit(c, bounds.fast), {&k, 1}, &undecided) == 0) return {k, 1};
   return Closer(c, bounds.second, word, more);
 }
 
-}  // namespace internal
-
-LatticeScale LatticeScale::For(double sigma) {
-  TACIT_CHECK(sigma >= 0x1p-1000 && sigma <= 0x1p1000);
-  int exponent;
-  const double mantissa = std::frexp(sigma, &exponent);  // σ = mantissa·2^exponent, mantissa ∈ [½, 1)
-  return {mantissa * 0x1p31, exponent - 31};
+double TailNormal(std::uint64_t word, std::uint64_t next) {
+  const std::uint64_t m = word & ~kSignBit;
+  const SecondParts z = m != 0 ? SecondQuantile(m, next) : SecondParts{TailGuess(next), 0};
+  return word & kSignBit ? -(z.high + z.r) : z.high + z.r;
 }
 
-void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, LatticeCounters* counters) {
-  TACIT_CHECK(c >= 1 && c < 0x1p31);
-  TACIT_CHECK(RoundsToNearest());
-  const double limit = Limit(c, kFastError);
+void RequireRoundingToNearest() { TACIT_CHECK(RoundsToNearest()); }
+
+void LatticeNormalsBy(Simd simd, double c, NoiseRng& rng, std::span<std::int64_t> out,
+                      LatticeCounters* counters) {
+  TACIT_CHECK(c >= 1 && c <= 0x1p40);
+  RequireRoundingToNearest();
+  const LatticeBounds bounds = LatticeBounds::Certified(c);
+  const double limit = Limit(c, bounds.fast);
   FromGenerator more(rng);
   LatticeCounters count;
   while (!out.empty()) {
     // The words are drawn in place; those that tier 1 cannot decide stay until the block is through,
-    // so that the order of draws does not depend on how the loop is compiled.
-    const std::span<std::int64_t> block = out.first(std::min(out.size(), kBlock));
+    // so that the order of draws does not depend on the kernel.
+    const std::span<std::int64_t> block = out.first(std::min(out.size(), kKernelBlock));
     rng.Fill({reinterpret_cast<std::uint64_t*>(block.data()), block.size()});
-    std::uint32_t undecided[kBlock];
-    std::size_t n = 0;
-    for (std::size_t i = 0; i < block.size(); ++i) {
-      const auto word = static_cast<std::uint64_t>(block[i]);
-      std::int64_t k;
-      const bool certain = Fast(c, limit, word, k);
-      block[i] = certain ? WithSign(word, k) : block[i];
-      undecided[n] = static_cast<std::uint32_t>(i);
-      n += !certain;
-    }
+    std::uint32_t undecided[kKernelBlock];
+    const std::size_t n = RoundedNormals(simd, c, limit, block, undecided);
     for (std::size_t j = 0; j < n; ++j) {
       std::int64_t& value = block[undecided[j]];
-      const internal::LatticeDraw draw = Closer(c, kSecondError, static_cast<std::uint64_t>(value), more);
+      const LatticeDraw draw = Closer(c, bounds.second, static_cast<std::uint64_t>(value), more);
       value = draw.k;
       ++(draw.tier == 2 ? count.second : count.exact);
     }
@@ -287,5 +257,20 @@ void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, Lattic
     counters->exact += count.exact;
   }
 }
+
+}  // namespace internal
+
+LatticeScale LatticeScale::For(double sigma) {
+  TACIT_CHECK(sigma >= 0x1p-1000 && sigma <= 0x1p1000);
+  int exponent;
+  const double mantissa = std::frexp(sigma, &exponent);  // σ = mantissa·2^exponent, mantissa ∈ [½, 1)
+  return {mantissa * 0x1p31, exponent - 31};
+}
+
+void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, LatticeCounters* counters) {
+  internal::LatticeNormalsBy(internal::SimdInUse(), c, rng, out, counters);
+}
+
+std::string_view SamplerKernel() { return internal::Name(internal::SimdInUse()); }
 
 }  // namespace tacit

@@ -8,6 +8,7 @@
 // S&P 2022; Haney et al., 2022).
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/rng.h"
 
@@ -26,10 +27,15 @@ struct LatticeCounters {       // how often each tier decided; for tests and ben
   std::uint64_t fast = 0, second = 0, exact = 0;
 };
 
-// Fills out with independent deviates; 1 ≤ c < 2^31. |out[i]| < 2^36 but for a probability of
-// 2^-740. Uses the generator only; the result is a function of its state, c and out.size().
-// One value in about 2000 takes longer, and which ones depends on the noise: draw it before the
-// data is touched, so that the time says nothing about the sum.
+// Fills out with independent deviates; 1 ≤ c ≤ 2^40. |out[i]| < 32·c but for a probability of 2^-740.
+// Uses the generator only; the result is a function of its state, c and out.size(), the same on every
+// processor. For c < 2^31 one value in about 2000 takes longer (from 2^36 on every tenth, at 2^40
+// almost every second), and which ones depends on the noise: draw it before the data is touched, so
+// that the time says nothing about the sum.
 void LatticeNormals(double c, NoiseRng&, std::span<std::int64_t> out, LatticeCounters* = nullptr);
+
+// The kernel that this and FloatNormals run: "scalar", "avx2" or "avx512", the best the processor has
+// unless the environment variable TACIT_SIMD names a lesser one. All give the same values.
+std::string_view SamplerKernel();
 
 }  // namespace tacit

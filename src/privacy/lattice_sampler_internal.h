@@ -2,6 +2,11 @@
 
 // The parts of the lattice sampler that its tests attack one by one.
 #include <cstdint>
+#include <span>
+
+#include "core/rng.h"
+#include "privacy/lattice_sampler.h"
+#include "privacy/lattice_sampler_kernels.h"
 
 namespace tacit::internal {
 
@@ -9,7 +14,7 @@ namespace tacit::internal {
 // accept); smaller ones than Certified() make the sampler wrong, which the tests must notice.
 struct LatticeBounds {
   double fast, second;
-  static LatticeBounds Certified();
+  static LatticeBounds Certified(double c = 1);
 };
 
 // Where bits beyond the first 64 come from.
@@ -26,5 +31,14 @@ struct LatticeDraw {
 
 // One deviate from its first word (sign, then the 63 leading bits of 2p) and what follows it.
 LatticeDraw DrawLattice(double c, LatticeBounds, std::uint64_t word, MoreBits&);
+
+// LatticeNormals by a kernel of choice, which the processor must have.
+void LatticeNormalsBy(Simd, double c, NoiseRng&, std::span<std::int64_t> out, LatticeCounters* = nullptr);
+
+// The deviate of a first word and the next, in double precision: where tier 1 knows nothing.
+double TailNormal(std::uint64_t word, std::uint64_t next);
+
+// Stops the process in any other rounding mode: every bound here assumes this one.
+void RequireRoundingToNearest();
 
 }  // namespace tacit::internal

@@ -1,8 +1,8 @@
 #include "privacy/mechanism.h"
 
 #include <cmath>
-#include <numbers>
 
+#include "privacy/float_gaussian.h"
 #include "privacy/lattice_sampler.h"
 
 namespace tacit {
@@ -91,13 +91,7 @@ PrivacyEvent FloatGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::s
 
 void FloatGaussian::Draw(NoiseStd, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
   noise.real.resize(dim);
-  const auto uniform = [&] { return (static_cast<double>(rng.Bits() >> 11) + 0.5) * 0x1p-53; };
-  for (std::size_t j = 0; j < dim; j += 2) {  // Box and Muller 1958
-    const double r = std::sqrt(-2.0 * std::log(uniform()));
-    const double angle = 2.0 * std::numbers::pi * uniform();
-    noise.real[j] = r * std::cos(angle);
-    if (j + 1 < dim) noise.real[j + 1] = r * std::sin(angle);
-  }
+  FloatNormals(rng, noise.real);
 }
 
 void FloatGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
