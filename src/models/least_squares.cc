@@ -5,8 +5,9 @@ namespace tacit {
 namespace {
 
 struct LeastSquaresLink {
-  static constexpr double kSmoothness = 1.0;
+  static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = false;
+  static std::optional<double> Smoothness() { return 1.0; }
   static std::optional<double> SlopeBound() { return std::nullopt; }   // grows with x
   static double Loss(double margin, double label) {
     const double r = margin - label;

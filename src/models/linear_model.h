@@ -1,13 +1,15 @@
 #pragma once
 
-// Models with one margin per record, f_l(x) = loss(aᵀx, y), hence ∇f_l = slope·a. A Link gives the loss:
+// Models with one margin per record, f_l(x) = loss(aᵀx, y), hence ∇f_l = slope·a. A Link gives the loss,
+// by static or const members:
 //
-//   static constexpr double kSmoothness;                         sup of the second derivative
-//   static std::optional<double> SlopeBound();                   sup |slope|, as computed
-//   static double Loss(double margin, double label);
-//   static double Slope(double margin, double label);            without branches: called in blocks
-//   static double Curvature(double margin, double label);
-//   static bool Right(double margin, double label);  kHasAccuracy
+//   std::optional<double> Smoothness();                   sup of the second derivative; nullopt: a kink
+//   std::optional<double> SlopeBound();                   sup |slope|, as computed
+//   double Loss(double margin, double label);
+//   double Slope(double margin, double label);            without branches: called in blocks; at a kink
+//                                                         some subgradient; NaN if the margin is
+//   double Curvature(double margin, double label);        used if kHasCurvature
+//   bool Right(double margin, double label);              used if kHasAccuracy
 #include <algorithm>
 #include <cmath>
 
@@ -21,6 +23,8 @@ namespace tacit {
 template <class Link>
 class LinearModel final : public Objective {
  public:
+  explicit LinearModel(Link link = {}) : link_(link) {}
+
   std::size_t dim(std::size_t features) const override { return features; }
 
   double Value(const Shard& shard, View x, Workspace& ws) const override {
@@ -28,7 +32,7 @@ class LinearModel final : public Objective {
     if (m == 0) return 0;
     Grow(ws.a, m);
     Margins(shard, x, 1, 0, m, ws.a);
-    const double sum = SumOf(m, [&](std::size_t l) { return Link::Loss(ws.a[l], shard.label(l)); });
+    const double sum = SumOf(m, [&](std::size_t l) { return link_.Loss(ws.a[l], shard.label(l)); });
     return sum / static_cast<double>(m);
   }
 
@@ -53,20 +57,22 @@ class LinearModel final : public Objective {
   std::size_t Roundings(std::size_t records) const override { return records + 2; }
 
   std::optional<double> RecordBound(double row_bound) const override {
-    const std::optional<double> slope = Link::SlopeBound();
+    const std::optional<double> slope = link_.SlopeBound();
     if (!slope || !(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
     return MulUp(*slope, row_bound);
   }
   std::optional<double> Smoothness(double row_bound) const override {
-    if (!(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
-    return MulUp(Link::kSmoothness, MulUp(row_bound, row_bound));
+    const std::optional<double> curvature = link_.Smoothness();
+    if (!curvature || !(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
+    return MulUp(*curvature, MulUp(row_bound, row_bound));
   }
 
   bool AddHessian(const Shard& shard, View x, Workspace& ws, double weight, Span h) const override {
+    if (!Link::kHasCurvature) return false;
     const std::size_t m = shard.size();
     Grow(ws.a, m);
     Margins(shard, x, 1, 0, m, ws.a);
-    for (std::size_t l = 0; l < m; ++l) ws.a[l] = weight * Link::Curvature(ws.a[l], shard.label(l));
+    for (std::size_t l = 0; l < m; ++l) ws.a[l] = weight * link_.Curvature(ws.a[l], shard.label(l));
     AddOuterProducts(shard, ws.a, h, shard.features());
     return true;
   }
@@ -85,7 +91,7 @@ class LinearModel final : public Objective {
     for (std::size_t first = 0; first < m; first += std::size(margin)) {
       const std::size_t count = std::min(m - first, std::size(margin));
       Margins(shard, x, 1, first, count, margin);
-      for (std::size_t l = 0; l < count; ++l) right += Link::Right(margin[l], shard.label(first + l));
+      for (std::size_t l = 0; l < count; ++l) right += link_.Right(margin[l], shard.label(first + l));
     }
     return static_cast<double>(right) / static_cast<double>(m);
   }
@@ -94,21 +100,23 @@ class LinearModel final : public Objective {
   static constexpr std::size_t kBlock = 16;
 
   // margin[0 … count) → slope in place, and the bounds of the norms.
-  static void SlopeBlock(const Shard& shard, std::size_t first, std::size_t count, double* margin,
-                         double* norm) {
+  void SlopeBlock(const Shard& shard, std::size_t first, std::size_t count, double* margin,
+                  double* norm) const {
     double z[kBlock] = {}, y[kBlock] = {}, a[kBlock] = {};
     for (std::size_t k = 0; k < count; ++k) {
       z[k] = margin[k];
       y[k] = shard.label(first + k);
       a[k] = shard.norm(first + k);
     }
-    for (std::size_t k = 0; k < kBlock; ++k) z[k] = Link::Slope(z[k], y[k]);
+    for (std::size_t k = 0; k < kBlock; ++k) z[k] = link_.Slope(z[k], y[k]);
     for (std::size_t k = 0; k < kBlock; ++k) a[k] = NormBound(std::abs(z[k]), a[k]);
     for (std::size_t k = 0; k < count; ++k) {
       margin[k] = z[k];
       norm[k] = a[k];
     }
   }
+
+  Link link_;
 };
 
 }  // namespace tacit

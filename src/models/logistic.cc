@@ -9,8 +9,9 @@ namespace {
 
 // log(1 + exp(−t)), t = y·margin, from e = exp(−|t|) ≤ 1, which cannot overflow.
 struct LogisticLink {
-  static constexpr double kSmoothness = 0.25;
+  static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = true;
+  static std::optional<double> Smoothness() { return 0.25; }
   // Holds for the computed slope: 0 ≤ e ≤ 1, and neither e/(1 + e) nor 1/(1 + e) rounds above 1.
   static std::optional<double> SlopeBound() { return 1.0; }
 

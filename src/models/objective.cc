@@ -1,17 +1,42 @@
 #include "models/objective.h"
 
+#include <cmath>
+
 #include "models/losses.h"
+#include "models/network.h"
 
 namespace tacit {
 
-std::unique_ptr<Objective> MakeObjective(Loss loss, std::size_t classes) {
-  switch (loss) {
+Result<std::unique_ptr<Objective>> MakeObjective(const ModelSpec& spec) {
+  if (!(spec.threshold > 0) || !std::isfinite(spec.threshold))
+    return Fail(Code::kInvalidArgument, "threshold = {}: must be positive and finite", spec.threshold);
+  switch (spec.loss) {
     case Loss::kLogistic: return MakeLogistic();
-    case Loss::kSoftmax: return MakeSoftmax(classes);
+    case Loss::kSoftmax:
+      if (spec.classes < 2)
+        return Fail(Code::kInvalidArgument, "classes = {}: must be at least 2", spec.classes);
+      return MakeSoftmax(spec.classes);
     case Loss::kLeastSquares: return MakeLeastSquares();
+    case Loss::kAbsoluteDeviation: return MakeAbsoluteDeviation();
+    case Loss::kHuber: return MakeHuber(spec.threshold);
+    case Loss::kHinge: return MakeHinge();
+    case Loss::kSmoothedHinge: return MakeSmoothedHinge(spec.threshold);
+    case Loss::kMlp:
+    case Loss::kCnn: return MakeNetwork(spec);
   }
-  TACIT_CHECK(false);
-  return nullptr;
+  return Fail(Code::kInvalidArgument, "loss {}: unknown", static_cast<int>(spec.loss));
 }
+
+std::unique_ptr<Objective> MakeObjective(Loss loss, std::size_t classes) {
+  auto made = MakeObjective(ModelSpec{.loss = loss, .classes = classes});
+  TACIT_CHECK(made.ok());
+  return *std::move(made);
+}
+
+ModelSpec FedExpCentralCnn() {
+  return {.loss = Loss::kCnn, .classes = 10, .hidden = {32}, .convolutions = {{4, 4}, {8, 4}}};
+}
+
+ModelSpec FedExpLocalCnn() { return {.loss = Loss::kCnn, .classes = 10, .convolutions = {{2, 4}, {1, 4}}}; }
 
 }  // namespace tacit

@@ -7,11 +7,25 @@
 //   softmax        f_l(x) = log Σ_c exp(aᵀx_c) − aᵀx_y,  y in 0 … K−1 (any other label counts as 0);
 //                  x is K × features, row-major: x_c = x[c·features … (c + 1)·features)
 //   least squares  f_l(x) = ½ (aᵀx − y)²
+//   absolute       f_l(x) = |aᵀx − y|, with the subgradient sign(aᵀx − y)·a, sign(0) = 0
+//   huber          f_l(x) = ½ r² for |r| ≤ τ, τ(|r| − ½τ) beyond, r = aᵀx − y
+//   hinge          f_l(x) = max(0, 1 − t), t = y aᵀx, with the subgradient 0 at t = 1
+//   smoothed hinge f_l(x) = 0 for t ≥ 1, (1 − t)²/(2τ) for 1 − τ ≤ t ≤ 1, 1 − t − τ/2 below
+//   mlp            dense layers a ← φ(Wᵀa + b), the last without φ, then the softmax loss of its outputs
+//   cnn            valid convolutions, each with ReLU if asked and 2 × 2 pooling, then an mlp
+//
+// A network's x holds, layer after layer, w and then b, as PyTorch's parameters() lists them:
+//   convolution  w filters × channels × kernel × kernel (as in PyTorch), b filters; images are channels ×
+//                height × width
+//   dense        w in × out, row-major: the transpose of PyTorch's, so that a sparse row touches whole
+//                rows of w; b out. After convolutions the inputs are channels × height × width.
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "core/result.h"
 #include "core/vec.h"
 #include "data/dataset.h"
 
@@ -31,6 +45,13 @@ class Objective {
   virtual ~Objective() = default;
 
   virtual std::size_t dim(std::size_t features) const = 0;   // length of x
+
+  // Where training starts: 0 for a linear model; a network draws weights and biases uniformly from
+  // ±1/√(inputs of the unit), since 0 is a saddle. Public: a function of the seed alone.
+  virtual void Initialise(std::uint64_t /*seed*/, std::size_t features, Span x) const {
+    TACIT_CHECK(x.size() == dim(features));
+    Fill(x, 0.0);
+  }
 
   // (1/m) Σ f_l(x); 0 for an empty shard.
   virtual double Value(const Shard&, View x, Workspace&) const = 0;
@@ -72,7 +93,41 @@ class Objective {
   virtual std::optional<double> Accuracy(const Shard&, View x) const = 0;
 };
 
-enum class Loss { kLogistic, kSoftmax, kLeastSquares };
+enum class Loss {
+  kLogistic,
+  kSoftmax,
+  kLeastSquares,
+  kAbsoluteDeviation,
+  kHuber,
+  kHinge,
+  kSmoothedHinge,
+  kMlp,
+  kCnn,
+};
+enum class Activation { kSigmoid, kRelu };
+enum class Pooling { kNone, kMax, kMean };   // of 2 × 2; an odd last row or column is left out
+struct Convolution {
+  std::size_t filters = 1, kernel = 3;
+  bool relu = false;
+  Pooling pool = Pooling::kMax;
+};
+struct ModelSpec {
+  Loss loss = Loss::kLogistic;
+  std::size_t classes = 0;                             // softmax, mlp, cnn: at least 2
+  double threshold = 1.0;                              // τ of huber and smoothed hinge
+  std::vector<std::size_t> hidden = {};                // mlp, cnn: widths of the hidden dense layers
+  Activation activation = Activation::kRelu;           // after each of them
+  std::size_t channels = 1, height = 28, width = 28;   // cnn: the image a row holds
+  std::vector<Convolution> convolutions = {};          // cnn: at least one
+};
+Result<std::unique_ptr<Objective>> MakeObjective(const ModelSpec&);
+// The same for specs that are right by construction.
 std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);   // classes: softmax only, at least 2
+
+// The networks for 28 × 28 digits of DP-FedEXP (Takakura, Liew & Hasegawa), Table 3: two convolutions 4 × 4
+// and dense layers, ReLU between the dense layers only. The printed 128 and 16 inputs of the dense part need
+// 2 × 2 pooling after each convolution (28 → 25 → 12 → 9 → 4); its kind is not printed: maximum here.
+ModelSpec FedExpCentralCnn();   // 4 and 8 filters, 128 → 32 → 10: 5,046 parameters
+ModelSpec FedExpLocalCnn();     // 2 and 1 filters, 16 → 10: 237 parameters
 
 }  // namespace tacit

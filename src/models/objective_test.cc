@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -21,6 +22,8 @@ using test::Sparse;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+constexpr double kThreshold = 0.6;   // of huber and smoothed hinge
+
 struct Case {
   const char* name;
   Loss loss;
@@ -35,11 +38,22 @@ const Case kCases[] = {
     {"softmax_of_ten_dense", Loss::kSoftmax, 10, false},
     {"least_squares_dense", Loss::kLeastSquares, 0, false},
     {"least_squares_sparse", Loss::kLeastSquares, 0, true},
+    {"absolute_deviation_dense", Loss::kAbsoluteDeviation, 0, false},
+    {"absolute_deviation_sparse", Loss::kAbsoluteDeviation, 0, true},
+    {"huber_dense", Loss::kHuber, 0, false},
+    {"huber_sparse", Loss::kHuber, 0, true},
+    {"hinge_dense", Loss::kHinge, 2, false},
+    {"hinge_sparse", Loss::kHinge, 2, true},
+    {"smoothed_hinge_dense", Loss::kSmoothedHinge, 2, false},
+    {"smoothed_hinge_sparse", Loss::kSmoothedHinge, 2, true},
 };
 
 class Objectives : public testing::TestWithParam<Case> {
  protected:
-  std::unique_ptr<Objective> Make() const { return MakeObjective(GetParam().loss, GetParam().classes); }
+  std::unique_ptr<Objective> Make() const {
+    return *MakeObjective(
+        ModelSpec{.loss = GetParam().loss, .classes = GetParam().classes, .threshold = kThreshold});
+  }
   Dataset Data(std::size_t rows, std::size_t features, std::uint64_t seed) const {
     const Dataset dense = RandomData(GetParam().loss, GetParam().classes, rows, features, 0.4, seed);
     return GetParam().sparse ? Sparse(dense) : dense;
@@ -88,6 +102,12 @@ TEST_P(Objectives, HessianIsTheDerivativeOfTheGradient) {
   const std::size_t n = x.size();
   Vec h(n * n, 0.0);
   Workspace ws;
+  if (GetParam().loss == Loss::kAbsoluteDeviation || GetParam().loss == Loss::kHinge) {
+    EXPECT_FALSE(f->AddHessian(shard, x, ws, 1.0, h));
+    EXPECT_EQ(h, Vec(n * n, 0.0));
+    EXPECT_FALSE(f->Smoothness(1.0));
+    return;
+  }
   ASSERT_TRUE(f->AddHessian(shard, x, ws, 1.0, h));
   const double step = 1e-5;
   for (std::size_t j = 0; j < n; ++j) {
@@ -117,6 +137,14 @@ std::vector<long double> RecordGradient(const Case& c, const Shard& shard, std::
     s[0] = -y / (1 + std::exp(y * z[0]));
   } else if (c.loss == Loss::kLeastSquares) {
     s[0] = z[0] - y;
+  } else if (c.loss == Loss::kAbsoluteDeviation) {
+    s[0] = z[0] > y ? 1 : z[0] < y ? -1 : 0;
+  } else if (c.loss == Loss::kHuber) {
+    s[0] = std::clamp(z[0] - y, -static_cast<long double>(kThreshold), static_cast<long double>(kThreshold));
+  } else if (c.loss == Loss::kHinge) {
+    s[0] = y * z[0] < 1 ? -y : 0;
+  } else if (c.loss == Loss::kSmoothedHinge) {
+    s[0] = -y * std::clamp((1 - y * z[0]) / kThreshold, 0.0L, 1.0L);
   } else {
     long double total = 0;
     for (const long double v : z) total += std::exp(v);
@@ -486,6 +514,54 @@ TEST(LeastSquares, ClosedForm) {
   Workspace ws;
   EXPECT_DOUBLE_EQ(f->Value(Shard(data, 0, 2), Vec{1, 1}, ws), 0.5 * (0.5 * 4 + 0.5 * 64));
   EXPECT_EQ(Gradient(*f, Shard(data, 0, 2), Vec{1, 1}), (Vec{2 + 24, 4 + 32}));
+}
+
+TEST(Losses, TheirValuesAndSubgradients) {
+  Dataset data;
+  data.features = 1;
+  data.value = {1, 1};
+  data.label = {1, -1};
+  data.norm = {1, 1};
+  const struct {
+    const char* why;
+    Loss loss;
+    std::size_t row;
+    double x, value, gradient;
+  } cases[] = {
+      {"absolute: above", Loss::kAbsoluteDeviation, 0, 3, 2, 1},
+      {"absolute: below", Loss::kAbsoluteDeviation, 0, -1, 2, -1},
+      {"absolute: sign(0) is 0", Loss::kAbsoluteDeviation, 0, 1, 0, 0},
+      {"absolute: far", Loss::kAbsoluteDeviation, 0, 1e308, 1e308, 1},
+      {"huber: inside", Loss::kHuber, 0, 1.5, 0.125, 0.5},
+      {"huber: at the threshold", Loss::kHuber, 0, 3, 2, 2},
+      {"huber: outside", Loss::kHuber, 0, 6, 8, 2},
+      {"huber: outside below", Loss::kHuber, 1, -6, 8, -2},
+      {"hinge: right and far", Loss::kHinge, 0, 2, 0, 0},
+      {"hinge: the kink has slope 0", Loss::kHinge, 0, 1, 0, 0},
+      {"hinge: within the margin", Loss::kHinge, 0, 0.5, 0.5, -1},
+      {"hinge: wrong", Loss::kHinge, 1, 3, 4, 1},
+      {"smoothed: right and far", Loss::kSmoothedHinge, 0, 1, 0, 0},
+      {"smoothed: the parabola", Loss::kSmoothedHinge, 0, 0, 0.25, -0.5},
+      {"smoothed: where it meets the line", Loss::kSmoothedHinge, 0, -1, 1, -1},
+      {"smoothed: the line", Loss::kSmoothedHinge, 1, 4, 4, 1},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.why);
+    const auto f = *MakeObjective(ModelSpec{.loss = c.loss, .threshold = 2});
+    const Shard shard(data, c.row, 1);
+    Workspace ws;
+    EXPECT_DOUBLE_EQ(f->Value(shard, Vec{c.x}, ws), c.value);
+    EXPECT_DOUBLE_EQ(Gradient(*f, shard, Vec{c.x})[0], c.gradient);
+  }
+  EXPECT_EQ((*MakeObjective(ModelSpec{.loss = Loss::kHuber, .threshold = 2}))->RecordBound(3), 6);
+  EXPECT_EQ((*MakeObjective(ModelSpec{.loss = Loss::kHuber, .threshold = 2}))->Smoothness(3), 9);
+  EXPECT_EQ((*MakeObjective(ModelSpec{.loss = Loss::kSmoothedHinge, .threshold = 2}))->Smoothness(2), 2);
+  EXPECT_EQ(MakeObjective(Loss::kHinge, 0)->RecordBound(3), 3);
+  EXPECT_EQ(MakeObjective(Loss::kHinge, 0)->Accuracy(Shard(data, 0, 2), Vec{1}), 0.5);
+  EXPECT_FALSE(MakeObjective(Loss::kHuber, 0)->Accuracy(Shard(data, 0, 2), Vec{1}));
+  Vec start(1, 5.0);
+  MakeObjective(Loss::kHinge, 0)->Initialise(3, 1, start);
+  EXPECT_EQ(start[0], 0.0);
 }
 
 TEST(NormBound, CoversTheProductAndItsUnderflow) {

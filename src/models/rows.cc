@@ -1,27 +1,11 @@
 #include "models/rows.h"
 
 #include <cmath>
-#if defined(__FMA__) && defined(__AVX__)
-#include <immintrin.h>
-#endif
+
+#include "models/lanes.h"
 
 namespace tacit {
 namespace {
-
-using Lanes = double __attribute__((vector_size(32), aligned(8), may_alias));   // unaligned on purpose
-
-inline Lanes Load(const double* p) { return *reinterpret_cast<const Lanes*>(p); }
-inline void Store(double* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
-
-// One rounding with or without the instruction: both branches give the same bits.
-inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
-#if defined(__FMA__) && defined(__AVX__)
-  return _mm256_fmadd_pd(a, b, c);
-#else
-  return Lanes{std::fma(a[0], b[0], c[0]), std::fma(a[1], b[1], c[1]), std::fma(a[2], b[2], c[2]),
-               std::fma(a[3], b[3], c[3])};
-#endif
-}
 
 // f(row) for rows first … first + count: the layout is decided once, not per row.
 template <class F>

@@ -22,9 +22,15 @@ inline void FillNorms(Dataset& data) {
 
 inline double RandomLabel(Loss loss, std::size_t classes, Stream& rng) {
   switch (loss) {
-    case Loss::kLogistic: return rng.Below(2) == 0 ? -1.0 : 1.0;
-    case Loss::kSoftmax: return static_cast<double>(rng.Below(classes));
-    case Loss::kLeastSquares: return rng.Normal();
+    case Loss::kLogistic:
+    case Loss::kHinge:
+    case Loss::kSmoothedHinge: return rng.Below(2) == 0 ? -1.0 : 1.0;
+    case Loss::kSoftmax:
+    case Loss::kMlp:
+    case Loss::kCnn: return static_cast<double>(rng.Below(classes));
+    case Loss::kLeastSquares:
+    case Loss::kAbsoluteDeviation:
+    case Loss::kHuber: return rng.Normal();
   }
   return 0;
 }

@@ -1,0 +1,56 @@
+#pragma once
+
+// Four doubles side by side, for the kernels of this folder. Every operation is the same in each lane and
+// has the same bits with and without vector instructions.
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#if defined(__FMA__) && defined(__AVX2__)
+#include <immintrin.h>
+#define TACIT_LANES_AVX2
+#endif
+
+namespace tacit {
+
+inline constexpr std::size_t kLanes = 4;
+using Lanes = double __attribute__((vector_size(32), aligned(8), may_alias));   // unaligned on purpose
+
+__attribute__((always_inline)) inline Lanes Load(const double* p) {
+  return *reinterpret_cast<const Lanes*>(p);
+}
+__attribute__((always_inline)) inline void Store(double* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
+__attribute__((always_inline)) inline Lanes All(double v) { return Lanes{v, v, v, v}; }
+
+// a·b + c with one rounding.
+__attribute__((always_inline)) inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_fmadd_pd(a, b, c);
+#else
+  return Lanes{std::fma(a[0], b[0], c[0]), std::fma(a[1], b[1], c[1]), std::fma(a[2], b[2], c[2]),
+               std::fma(a[3], b[3], c[3])};
+#endif
+}
+
+// The first n < 4 doubles at p, zeros after; and their store. Nothing beyond them is touched.
+__attribute__((always_inline)) inline Lanes LoadPart(const double* p, std::size_t n) {
+#ifdef TACIT_LANES_AVX2
+  const __m256i mask =
+      _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(n)), _mm256_setr_epi64x(0, 1, 2, 3));
+  return _mm256_maskload_pd(p, mask);
+#else
+  Lanes v = {};
+  for (std::size_t i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+__attribute__((always_inline)) inline void StorePart(double* p, Lanes v, std::size_t n) {
+#ifdef TACIT_LANES_AVX2
+  const __m256i mask =
+      _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(n)), _mm256_setr_epi64x(0, 1, 2, 3));
+  _mm256_maskstore_pd(p, mask, v);
+#else
+  for (std::size_t i = 0; i < n; ++i) p[i] = v[i];
+#endif
+}
+
+}  // namespace tacit

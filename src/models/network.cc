@@ -1,0 +1,483 @@
+#include "models/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/rng.h"
+#include "core/round.h"
+#include "models/convolution.h"
+#include "models/dense.h"
+#include "models/exp.h"
+#include "models/rows.h"
+
+namespace tacit {
+namespace {
+
+// σ or max(0, ·) in place. NaN stays NaN, lest a record that cannot be measured look measurable.
+void Activate(Activation f, double* z, std::size_t size) {
+  constexpr std::size_t kBlock = 16;   // a fixed length vectorises at any optimisation level
+  const auto block = [f](double* v) __attribute__((always_inline)) {
+    if (f == Activation::kRelu) {
+      for (std::size_t k = 0; k < kBlock; ++k) v[k] = v[k] < 0 ? 0.0 : v[k];
+    } else {
+      for (std::size_t k = 0; k < kBlock; ++k) {
+        const double e = ExpNonPositive(-std::abs(v[k]));
+        v[k] = (v[k] >= 0 ? 1.0 : e) / (1.0 + e);
+      }
+    }
+  };
+  std::size_t i = 0;
+  for (; i + kBlock <= size; i += kBlock) block(z + i);
+  if (i == size) return;
+  double rest[kBlock] = {};
+  std::copy(z + i, z + size, rest);
+  block(rest);
+  std::copy_n(rest, size - i, z + i);
+}
+
+// d ← d ⊙ f′, f′ by the value a = f(z).
+void Deactivate(Activation f, const double* a, double* d, std::size_t size) {
+  if (f == Activation::kRelu) {
+    for (std::size_t i = 0; i < size; ++i) d[i] = a[i] > 0 ? d[i] : 0.0;
+  } else {
+    for (std::size_t i = 0; i < size; ++i) d[i] *= a[i] * (1.0 - a[i]);
+  }
+}
+
+// At least ‖v‖ in real arithmetic, by 2⁻⁴⁹ or more; 0 only for v = 0. The squares, their sum and the root
+// are off by less than (n + 8)·2⁻⁵³; twice that is safe. Entries below 2⁻⁵¹¹ may vanish from the sum:
+// together they hide less than 2⁻⁵⁰⁰ (n < 2²²).
+double LengthUp(View v) {
+  const double square = NormSquared(v);
+  if (square == 0 && std::all_of(v.begin(), v.end(), [](double t) { return t == 0; })) return 0;
+  return std::sqrt(square) * (1.0 + static_cast<double>(v.size() + 16) * 0x1p-52) + 0x1p-500;
+}
+
+// Convolutions with pooling, then dense layers, then softmax cross-entropy.
+//
+// What WeightedSum adds for one record. A dense layer: δ aᵀ and δ, with the input a and the slope δ of the
+// layer's sums as computed, kept as doubles; its length is ‖δ‖ √(‖a‖² + 1), so it is never formed. A
+// convolution: the record's gradient is formed, kept, and measured. All sums over records are fused
+// multiply-adds of doubles in the order of the records, after one rounding of weight·δ.
+class Network final : public Objective {
+ public:
+  Network(const ModelSpec& spec, std::vector<Stage> stages)
+      : stages_(std::move(stages)), out_(spec.hidden), activation_(spec.activation), classes_(spec.classes) {
+    out_.push_back(spec.classes);
+    for (const Stage& s : stages_) filters_ += s.parameters();
+    for (const std::size_t n : out_) sum_out_ += n;
+    block_ = stages_.empty() ? kRecordBlock : kLanes;
+  }
+
+  std::size_t dim(std::size_t features) const override {
+    const Layer last = At(out_.size() - 1, features);
+    return last.bias + last.out;
+  }
+
+  void Initialise(std::uint64_t seed, std::size_t features, Span x) const override {
+    TACIT_CHECK(x.size() == dim(features));
+    Stream stream(StreamId{.seed = seed, .purpose = Purpose::kModel});
+    const auto fill = [&](std::size_t at, std::size_t count, std::size_t fan_in) {
+      const double bound = fan_in == 0 ? 0.0 : 1.0 / std::sqrt(static_cast<double>(fan_in));
+      for (std::size_t i = 0; i < count; ++i) x[at + i] = bound * (2.0 * stream.Uniform() - 1.0);
+    };
+    std::size_t at = 0;
+    for (const Stage& s : stages_) {
+      fill(at, s.parameters(), s.weights() / s.filters);
+      at += s.parameters();
+    }
+    for (std::size_t k = 0; k < out_.size(); ++k) {
+      const Layer layer = At(k, features);
+      fill(layer.weight, layer.in * layer.out + layer.out, layer.in);
+    }
+  }
+
+  double Value(const Shard& shard, View x, Workspace& ws) const override {
+    if (shard.size() == 0) return 0;
+    double sum = 0;
+    ForScores(shard, x, ws, [&](std::size_t l, View z) {
+      const double top = *std::max_element(z.begin(), z.end());
+      double total = 0;
+      for (const double v : z) total += std::exp(v - top);
+      sum += std::log(total) + (top - z[Class(shard.label(l))]);
+    });
+    return sum / static_cast<double>(shard.size());
+  }
+
+  void RecordNorms(const Shard& shard, View x, Workspace& ws, Span norm) const override {
+    const std::size_t m = shard.size(), layers = out_.size(), features = shard.features();
+    TACIT_CHECK(norm.size() == m);
+    Prepare(x, features, m, ws);
+    // Wᵀ of every layer that passes slopes on, and the filters turned round.
+    double* turned = ws.d.data() + TurnedAt();
+    for (std::size_t k = FirstPassed(); k < layers; ++k) {
+      const Layer layer = At(k, features);
+      Transpose(x.data() + layer.weight, layer.in, layer.out, turned);
+      turned += layer.in * layer.out;
+    }
+    std::size_t at = 0;
+    for (const Stage& s : stages_) {
+      FlipFilters(x.data() + at, s.filters, s.in.channels, s.kernel, turned);
+      turned += s.weights();
+      at += s.parameters();
+    }
+    for (std::size_t first = 0; first < m; first += block_) {
+      const std::size_t count = std::min(block_, m - first);
+      Forward(shard, x, ws, first, count, m, first);
+      Backward(shard, features, ws, first, count, m);
+      for (std::size_t l = first; l < first + count; ++l) norm[l] = NormOf(shard, ws, l, m);
+    }
+  }
+
+  void WeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Span g) const override {
+    const std::size_t m = shard.size(), features = shard.features();
+    TACIT_CHECK(weight.size() == m && g.size() == x.size() && x.size() == dim(features));
+    std::size_t record[kRecordBlock];
+    double w[kRecordBlock], one[kRecordBlock];
+    std::fill_n(one, kRecordBlock, 1.0);
+    const double *row[kRecordBlock], *scaled[kRecordBlock];
+    for (std::size_t l = 0; l < m;) {
+      std::size_t count = 0;
+      for (; l < m && count < kRecordBlock; ++l) {
+        if (weight[l] == 0) continue;
+        record[count] = l;
+        w[count++] = weight[l];
+      }
+      if (filters_ > 0) {
+        for (std::size_t r = 0; r < count; ++r) row[r] = ws.c.data() + record[r] * filters_;
+        AddWeighted(w, row, count, filters_, g.data());
+      }
+      for (std::size_t k = 0; k < out_.size(); ++k) {
+        const Layer layer = At(k, features);
+        double* d = ws.d.data();
+        for (std::size_t r = 0; r < count; ++r, d += layer.out) {
+          const double* slope = Slopes(ws, k, m, record[r]);
+          for (std::size_t o = 0; o < layer.out; ++o) d[o] = w[r] * slope[o];
+          scaled[r] = d;
+        }
+        double* into = g.data() + layer.weight;
+        if (k == 0 && stages_.empty() && shard.sparse()) {
+          for (std::size_t r = 0; r < count; ++r)
+            AddSparseOuter(shard.row(record[r]), scaled[r], layer.out, into);
+        } else {
+          for (std::size_t r = 0; r < count; ++r)
+            row[r] = k == 0 && stages_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
+          AddOuter(row, scaled, count, layer.in, layer.out, into);
+        }
+        AddWeighted(one, scaled, count, layer.out, g.data() + layer.bias);
+      }
+    }
+  }
+
+  // weight·δ is one, the fused additions are m; one to spare.
+  std::size_t Roundings(std::size_t records) const override { return records + 2; }
+
+  std::optional<double> RecordBound(double) const override { return std::nullopt; }
+  std::optional<double> Smoothness(double) const override { return std::nullopt; }
+
+  std::size_t outputs() const override { return classes_; }
+  void Predict(const Shard& shard, View x, Span out) const override {
+    TACIT_CHECK(out.size() == shard.size() * classes_);
+    Workspace ws;
+    ForScores(shard, x, ws, [&](std::size_t l, View z) { Copy(z, out.subspan(l * classes_, classes_)); });
+  }
+  std::optional<double> Accuracy(const Shard& shard, View x) const override {
+    if (shard.size() == 0) return std::nullopt;
+    Workspace ws;
+    std::size_t right = 0;
+    ForScores(shard, x, ws, [&](std::size_t l, View z) {
+      right +=
+          static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin()) == Class(shard.label(l));
+    });
+    return static_cast<double>(right) / static_cast<double>(shard.size());
+  }
+
+ private:
+  struct Layer {
+    std::size_t in, out, weight, bias;   // the places in x of w (in × out) and b
+  };
+  std::size_t Flat(std::size_t features) const {
+    if (stages_.empty()) return features;
+    TACIT_CHECK(features == stages_.front().in.size());
+    return stages_.back().out.size();
+  }
+  Layer At(std::size_t k, std::size_t features) const {
+    Layer layer{Flat(features), out_[0], filters_, 0};
+    for (std::size_t i = 0;; ++i) {
+      layer.bias = layer.weight + layer.in * layer.out;
+      if (i == k) return layer;
+      layer = {layer.out, out_[i + 1], layer.bias + layer.out, 0};
+    }
+  }
+  std::size_t FirstPassed() const { return stages_.empty() ? 1 : 0; }  // first layer that passes slopes on
+
+  // Workspace. a: inputs of the dense layers that are computed, layer by layer, m records each; b: their
+  // slopes likewise, the last ones first serving as scores; c: gradients of the filters, record by record;
+  // d: scratch: one block's weight·δ, then from TurnedAt() the
+  // transposed weights and turned filters, then from StagesAt() what the stages need.
+  double* Inputs(Workspace& ws, std::size_t k, std::size_t m, std::size_t l) const {
+    std::size_t at = 0, width = stages_.empty() ? 0 : stages_.back().out.size();
+    for (std::size_t i = 0; i < k; ++i) {
+      at += width;
+      width = out_[i];
+    }
+    return ws.a.data() + at * m + l * width;
+  }
+  double* Slopes(Workspace& ws, std::size_t k, std::size_t m, std::size_t l) const {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < k; ++i) at += out_[i];
+    return ws.b.data() + at * m + l * out_[k];
+  }
+  std::size_t TurnedAt() const { return kRecordBlock * *std::max_element(out_.begin(), out_.end()); }
+  std::size_t StagesAt(std::size_t features) const {
+    std::size_t at = TurnedAt();
+    for (std::size_t k = FirstPassed(); k < out_.size(); ++k) {
+      const Layer layer = At(k, features);
+      at += layer.in * layer.out;
+    }
+    for (const Stage& s : stages_) at += s.weights();
+    return at;
+  }
+  void Prepare(View x, std::size_t features, std::size_t m, Workspace& ws) const {
+    TACIT_CHECK(x.size() == dim(features));
+    const std::size_t flat = stages_.empty() ? 0 : Flat(features);
+    Grow(ws.a, (flat + sum_out_ - classes_) * m);
+    Grow(ws.b, sum_out_ * m);
+    Grow(ws.c, filters_ * m);
+    std::size_t scratch = StagesAt(features);
+    if (!stages_.empty()) {
+      std::size_t lanes = flat + 2 * Largest(), padded = 0;
+      for (const Stage& s : stages_) {
+        lanes += s.in.size() + s.convolved.size();
+        padded = std::max(padded, PaddedSize(s.in, s.filters, s.kernel));
+      }
+      scratch += (lanes + padded + filters_) * kLanes + kLanes * flat;
+    }
+    Grow(ws.d, scratch);
+  }
+  std::size_t Largest() const {
+    std::size_t n = 0;
+    for (const Stage& s : stages_) n = std::max({n, s.in.size(), s.convolved.size(), s.out.size()});
+    return n;
+  }
+
+  // Scores of all records in blocks: f(record, scores).
+  template <class F>
+  void ForScores(const Shard& shard, View x, Workspace& ws, F f) const {
+    Prepare(x, shard.features(), block_, ws);
+    for (std::size_t first = 0; first < shard.size(); first += block_) {
+      const std::size_t count = std::min(block_, shard.size() - first);
+      Forward(shard, x, ws, first, count, block_, 0);
+      for (std::size_t r = 0; r < count; ++r)
+        f(first + r, View(Slopes(ws, out_.size() - 1, block_, r), classes_));
+    }
+  }
+
+  // Records first … first + count of the shard, to the places `at` … of a workspace for m records: inputs
+  // of all layers, and scores.
+  void Forward(const Shard& shard, View x, Workspace& ws, std::size_t first, std::size_t count, std::size_t m,
+               std::size_t at) const {
+    const std::size_t layers = out_.size(), features = shard.features();
+    if (!stages_.empty()) ForwardStages(shard, x, ws, first, count, Inputs(ws, 0, m, at));
+    for (std::size_t k = 0; k < layers; ++k) {
+      const Layer layer = At(k, features);
+      const bool last = k + 1 == layers;
+      double* z = last ? Slopes(ws, k, m, at) : Inputs(ws, k + 1, m, at);
+      const double *w = x.data() + layer.weight, *b = x.data() + layer.bias;
+      if (k == 0 && stages_.empty() && shard.sparse()) {
+        for (std::size_t r = 0; r < count; ++r)
+          SparseForward(shard.row(first + r), w, b, layer.out, z + r * layer.out);
+      } else {
+        const double* row[kRecordBlock];
+        for (std::size_t r = 0; r < count; ++r)
+          row[r] = k == 0 && stages_.empty() ? shard.row(first + r).value : Inputs(ws, k, m, at + r);
+        DenseForward(row, count, layer.in, w, b, layer.out, z);
+      }
+      if (!last) Activate(activation_, z, count * layer.out);
+    }
+  }
+
+  // Scores → slopes of all layers, and the gradients of the filters.
+  void Backward(const Shard& shard, std::size_t features, Workspace& ws, std::size_t first, std::size_t count,
+                std::size_t m) const {
+    const std::size_t layers = out_.size();
+    for (std::size_t l = first; l < first + count; ++l)
+      Residual(Span(Slopes(ws, layers - 1, m, l), classes_), Class(shard.label(l)));
+    const double* turned = ws.d.data() + TurnedAt();
+    for (std::size_t k = FirstPassed(); k < layers; ++k) {
+      const Layer layer = At(k, features);
+      turned += layer.in * layer.out;
+    }
+    const double* flipped = turned;
+    for (std::size_t k = layers; k-- > FirstPassed();) {
+      const Layer layer = At(k, features);
+      turned -= layer.in * layer.out;
+      const double* row[kRecordBlock];
+      for (std::size_t r = 0; r < count; ++r) row[r] = Slopes(ws, k, m, first + r);
+      double* d = k > 0 ? Slopes(ws, k - 1, m, first)
+                        : ws.d.data() + StagesAt(features);  // slopes of the images, for BackwardStages
+      DenseForward(row, count, layer.out, turned, nullptr, layer.in, d);
+      if (k > 0) Deactivate(activation_, Inputs(ws, k, m, first), d, count * layer.in);
+    }
+    if (!stages_.empty()) BackwardStages(ws, features, flipped, count, ws.c.data() + first * filters_);
+  }
+
+  // z ← p − e_y, p = softmax(z); NaN if a score is NaN or +∞.
+  static void Residual(Span z, std::size_t y) {
+    double top = z[0];
+    for (const double v : z) top = v > top ? v : top;
+    for (double& v : z) v = ExpNonPositive(v - top);
+    double rest = 0;
+    for (std::size_t c = 0; c < z.size(); ++c) rest += c == y ? 0.0 : z[c];
+    const double total = rest + z[y];
+    for (std::size_t c = 0; c < z.size(); ++c) z[c] = (c == y ? -rest : z[c]) / total;
+  }
+
+  double NormOf(const Shard& shard, Workspace& ws, std::size_t l, std::size_t m) const {
+    // ‖∇‖² is the sum of the squares of the parts' lengths, each at least the real one.
+    double square = 0;
+    const auto add = [&square](double part) { square += part * part; };
+    if (filters_ > 0) add(LengthUp(View(ws.c.data() + l * filters_, filters_)));
+    for (std::size_t k = 0; k < out_.size(); ++k) {
+      const double slope = LengthUp(View(Slopes(ws, k, m, l), out_[k]));
+      double input = shard.norm(l);
+      if (k > 0 || !stages_.empty())
+        input = LengthUp(View(Inputs(ws, k, m, l), k > 0 ? out_[k - 1] : stages_.back().out.size()));
+      add(NormBound(slope, std::sqrt(input * input + 1.0) * (1.0 + 0x1p-51)));
+    }
+    // The parts are 0 or at least 2⁻⁵⁰⁰, so no square vanishes; a row whose norm is not finite spreads.
+    return std::sqrt(square) * (1.0 + static_cast<double>(out_.size() + 16) * 0x1p-52) +
+           (shard.norm(l) - shard.norm(l));
+  }
+
+  std::size_t Class(double label) const {
+    return label >= 0 && label < static_cast<double>(classes_) ? static_cast<std::size_t>(label) : 0;
+  }
+
+  // Scratch of the stages: the slopes of their result (kLanes × flat doubles), then lanes: per stage its
+  // input and its convolution; the result; two planes of slopes; padding; gradients of the filters.
+  Lanes* StageLanes(Workspace& ws, std::size_t features) const {
+    return reinterpret_cast<Lanes*>(ws.d.data() + StagesAt(features) + kLanes * Flat(features));
+  }
+
+  void ForwardStages(const Shard& shard, View x, Workspace& ws, std::size_t first, std::size_t count,
+                     double* flat) const {
+    const std::size_t features = shard.features();
+    Lanes* in = StageLanes(ws, features);
+    std::fill_n(in, features, Lanes{});
+    for (std::size_t r = 0; r < count; ++r) {
+      const Row row = shard.row(first + r);
+      for (std::size_t k = 0; k < row.size; ++k) in[row.index ? row.index[k] : k][r] = row.value[k];
+    }
+    const double* w = x.data();
+    for (const Stage& s : stages_) {
+      Lanes *z = in + s.in.size(), *out = z + s.convolved.size();
+      Convolve(in, s.in, w, w + s.weights(), s.filters, s.kernel, z);
+      if (s.relu)
+        for (std::size_t k = 0; k < s.convolved.size(); ++k) z[k] = z[k] < 0 ? Lanes{} : z[k];
+      switch (s.pool) {
+        case Pooling::kMax: MaxPool(z, s.convolved, out); break;
+        case Pooling::kMean: MeanPool(z, s.convolved, out); break;
+        case Pooling::kNone: std::copy_n(z, s.out.size(), out); break;
+      }
+      in = out;
+      w += s.parameters();
+    }
+    const std::size_t size = stages_.back().out.size();
+    for (std::size_t r = 0; r < count; ++r)
+      for (std::size_t k = 0; k < size; ++k) flat[r * size + k] = in[k][r];
+  }
+
+  void BackwardStages(Workspace& ws, std::size_t features, const double* flipped, std::size_t count,
+                      double* gradient) const {
+    const std::size_t flat = Flat(features);
+    const double* slopes = ws.d.data() + StagesAt(features);
+    Lanes* in = StageLanes(ws, features);
+    for (const Stage& s : stages_) {
+      in += s.in.size() + s.convolved.size();
+      flipped += s.weights();
+    }
+    Lanes *d = in + flat, *e = d + Largest(), *g = e + Largest(), *padded = g + filters_;
+    for (std::size_t k = 0; k < flat; ++k) {
+      d[k] = Lanes{};
+      for (std::size_t r = 0; r < count; ++r) d[k][r] = slopes[r * flat + k];
+    }
+    std::size_t at = filters_;
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      const Stage& s = stages_[i];
+      const Lanes* z = in - s.convolved.size();
+      in -= s.in.size() + s.convolved.size();
+      flipped -= s.weights();
+      at -= s.parameters();
+      switch (s.pool) {
+        case Pooling::kMax: MaxPoolBack(z, s.convolved, d, e); break;
+        case Pooling::kMean: MeanPoolBack(s.convolved, d, e); break;
+        case Pooling::kNone: std::copy_n(d, s.out.size(), e); break;
+      }
+      if (s.relu)
+        for (std::size_t k = 0; k < s.convolved.size(); ++k) e[k] = z[k] > 0 ? e[k] : Lanes{};
+      ConvolutionGradient(in, s.in, e, s.filters, s.kernel, g + at, g + at + s.weights());
+      if (i > 0) ConvolveBack(e, s.in, flipped, s.filters, s.kernel, padded, d);
+    }
+    for (std::size_t r = 0; r < count; ++r)
+      for (std::size_t k = 0; k < filters_; ++k) gradient[r * filters_ + k] = g[k][r];
+  }
+
+  std::vector<Stage> stages_;
+  std::vector<std::size_t> out_;  // widths of the dense layers; the last is the number of classes
+  Activation activation_;
+  std::size_t classes_, filters_ = 0, sum_out_ = 0, block_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Objective>> MakeNetwork(const ModelSpec& spec) {
+  constexpr std::size_t kWidest = 1u << 20;  // LengthUp counts on less than 2²²
+  if (spec.classes < 2 || spec.classes > kWidest)
+    return Fail(Code::kInvalidArgument, "classes = {}: must be in [2, {}]", spec.classes, kWidest);
+  for (const std::size_t width : spec.hidden)
+    if (width < 1 || width > kWidest)
+      return Fail(Code::kInvalidArgument, "hidden width = {}: must be in [1, {}]", width, kWidest);
+  std::vector<Stage> stages;
+  if (spec.loss == Loss::kCnn) {
+    if (spec.convolutions.empty())
+      return Fail(Code::kInvalidArgument, "a cnn without a convolution: give at least one, or use mlp");
+    Plane in{spec.channels, spec.height, spec.width};
+    if (in.channels < 1 || in.height < 1 || in.width < 1 || in.channels > kWidest ||
+        in.height > kWidest / in.channels || in.width > kWidest / (in.channels * in.height))
+      return Fail(Code::kInvalidArgument,
+                  "image of {} x {} with {} channels: needs at least 1 and at most {} values", in.height,
+                  in.width, in.channels, kWidest);
+    std::size_t parameters = 0;
+    for (const Convolution& c : spec.convolutions) {
+      if (c.kernel < 1 || c.kernel > in.height || c.kernel > in.width)
+        return Fail(Code::kInvalidArgument, "kernel = {}: must be in [1, {}], the image that reaches it",
+                    c.kernel, std::min(in.height, in.width));
+      const std::size_t rows = in.height - c.kernel + 1, columns = in.width - c.kernel + 1;
+      if (c.filters < 1 || c.filters > kWidest / (rows * columns) ||
+          c.filters > kWidest / (in.channels * c.kernel * c.kernel + 1))
+        return Fail(Code::kInvalidArgument, "filters = {}: must be at least 1, with at most {} values in all",
+                    c.filters, kWidest);
+      const std::size_t half = c.pool == Pooling::kNone ? 1 : 2;
+      if (rows < half || columns < half)
+        return Fail(Code::kInvalidArgument, "pooling of {} x {}: the image is too small", rows, columns);
+      Stage s{in,
+              {c.filters, rows, columns},
+              {c.filters, rows / half, columns / half},
+              c.filters,
+              c.kernel,
+              c.relu,
+              c.pool};
+      parameters += s.parameters();
+      in = s.out;
+      stages.push_back(s);
+    }
+    if (parameters > kWidest)
+      return Fail(Code::kInvalidArgument, "{} parameters in convolutions: must be at most {}", parameters,
+                  kWidest);
+  }
+  return {std::make_unique<Network>(spec, std::move(stages))};
+}
+
+}  // namespace tacit
