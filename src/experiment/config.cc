@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,8 @@ namespace tacit {
 namespace {
 
 constexpr Range kAnyCount = {.lower = 0, .upper = 0x1p53};
+constexpr Range kLength = Between(1e-100, 1e100);      // squares neither overflow nor vanish
+constexpr Range kBudget = {.lower = 0, .upper = 1e100, .lower_open = true};      // of epsilon
 
 Result<Value> FromToml(const toml::node& node, const std::string& key) {
   if (const auto* v = node.as_boolean()) return Value(v->get());
@@ -71,7 +74,7 @@ std::vector<Section> Describe(Config& c) {
     s.Flag("intercept", &c.data.intercept, "append a constant feature 1");
     s.Choice("row_norm", &c.data.row_norm, {"none", "clip", "unit"},
              "scale rows longer than row_bound down to it (clip), or every row to it (unit)");
-    s.Number("row_bound", &c.data.row_bound, Above(0), "the public bound on the Euclidean norm of a row");
+    s.Number("row_bound", &c.data.row_bound, kLength, "the public bound on the Euclidean norm of a row");
     s.Number("positive", &c.data.positive, {}, "binary models: this label is +1, every other one is -1");
     s.Number("label_bound", &c.data.label_bound, {.lower = 0, .upper = INFINITY, .lower_open = true},
              "regression: labels are clamped to plus or minus this");
@@ -104,15 +107,15 @@ std::vector<Section> Describe(Config& c) {
   {
     Section& s =
         all.emplace_back("privacy", "The promise. What is clipped, noised and charged follows from it.");
-    s.Number("epsilon", &c.privacy.epsilon, Above(0), "epsilon of the whole run, for every client's unit");
+    s.Number("epsilon", &c.privacy.epsilon, kBudget, "epsilon of the whole run, for every client's unit");
     s.Number("delta", &c.privacy.delta, {.lower = 0, .upper = 1, .lower_open = true, .upper_open = true},
              "delta of the whole run; keep it well below 1/rows");
-    s.Numbers("budgets", &c.privacy.budgets, Above(0),
+    s.Numbers("budgets", &c.privacy.budgets, kBudget,
               "epsilon of each client, where they differ; empty: epsilon for everyone");
     s.Choice("unit", &c.privacy.unit, {"record"}, "what one person contributes");
     s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
              "which data sets count as neighbours");
-    s.Number("clip", &c.privacy.clip, Between(1e-100, 1e100),
+    s.Number("clip", &c.privacy.clip, kLength,
              "B: bound on the gradient of one record; certified mode clips to it, paper mode assumes it");
     s.Choice("mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "expose"},
              "how values are released: exact integers, doubles (with a caveat), or without noise (epsilon "
@@ -163,8 +166,9 @@ std::vector<Section> Describe(Config& c) {
     s.Flag("oracle", &c.experiment.oracle,
            "simulation only: also measure loss and distance to the optimum on the private data, and say so "
            "in the certificate");
-    s.Count("reserve", &c.experiment.reserve, AtLeast(1),
-            "rounds whose budget is made durable ahead in one step");
+    s.Count(
+        "reserve", &c.experiment.reserve, AtLeast(1),
+        "rounds whose budget is made durable ahead, at least; never more than as many again as were made");
   }
   return all;
 }
@@ -218,6 +222,17 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
       return At(
           name, node.source(),
           unknown.ok() ? Fail(Code::kInvalidArgument, "{}: must be a table", table_name) : unknown.error());
+    }
+    if (keys->empty()) {      // a misspelt table without keys would go unnoticed
+      std::vector<std::string> names;
+      for (const Section& s : Describe(config)) names.push_back(s.name());
+      if (std::find(names.begin(), names.end(), table_name) == names.end()) {
+        const std::string near = Nearest(table_name, names);
+        return At(
+            name, node.source(),
+            Fail(Code::kInvalidArgument, "[{}]: unknown table; {}", table_name,
+                 near.empty() ? "`tacit options` lists them" : fmt::format("did you mean [{}]?", near)));
+      }
     }
     for (const auto& [key, value] : *keys) {
       const std::string full = table_name + "." + std::string(key.str());

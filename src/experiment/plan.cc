@@ -155,6 +155,12 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.mu_f = theory.mu_f;
   p.l_f = theory.l_f;
   p.factor = theory.Factor();
+  if (!(p.factor > 0 && p.factor <= 1))
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.gamma = {:g}: with strong convexity {:g} the method does not contract (factor {:g}); "
+        "lower it to at most {:g}",
+        p.gamma, p.mu_f, p.factor, p.gamma_max);
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
   const double delta_sum =
       (p.adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * clip.value();      // Δ of the sum
@@ -167,21 +173,28 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const Mu budget = budget_of(epsilon);
   p.mu_budget = budget.value();
   Shares shares = UniformShares(p.rounds);
-  if (c.algorithm.allocation == "dynamic") {
-    const double skip = certified ? kSkipShare : 0.0;          // a paper sends every round
+  if (c.algorithm.allocation == "dynamic" && !exposed) {  // without noise nothing is allocated or skipped
+    const double skip = certified ? kSkipShare : 0.0;  // a paper sends every round
     if (std::isfinite(c.algorithm.variance_cap)) {
       TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));
     } else {
       shares = WaterFillingShares(log_q, log_delta, skip);
     }
-    if (std::isinf(regularizer->DomainRadius(p.dim)) && !exposed && p.factor < 1 &&
-        log_q.front() < std::log(1e-4))
+    if (std::isinf(regularizer->DomainRadius(p.dim)) && p.factor < 1 && log_q.front() < std::log(1e-4))
       p.warnings.push_back(
           "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
           "unbounded: "
           "clipped gradients may not walk back; use l1box, box or l2ball");
     p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
                             NoiseCost(shares, log_q, log_delta, budget);
+  } else if (const double variance =
+                 delta_sum * delta_sum * static_cast<double>(p.rounds) / (budget.value() * budget.value());
+             variance > c.algorithm.variance_cap && !exposed) {
+    return Fail(
+        Code::kBudget,
+        "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
+        "it or privacy.epsilon, or lower algorithm.rounds",
+        c.algorithm.variance_cap, variance);
   }
 
   // Calibration: σ for every round and every distinct budget.
@@ -204,8 +217,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
     }
     for (std::uint32_t t : active) {
-      TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(DivUp(delta_sum, nominal[t - 1])));
-      plan.push_back(sigma);
+      const auto sigma = NoiseStd::Of(DivUp(delta_sum, nominal[t - 1]));
+      if (!sigma.ok())
+        return Fail(Code::kInvalidArgument,
+                    "algorithm.rounds = {}: the noise of round {} is beyond any number; lower it, or set "
+                    "algorithm.allocation = \"static\"",
+                    p.rounds, t);
+      plan.push_back(*sigma);
     }
     return plan;
   };
@@ -227,24 +245,34 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     p.noise_of[i] = at;
     if (!unlimited) p.budgets[i] = Squared(mu);
   }
-  if (!exposed && certified) {
-    for (const auto& noise : p.noise)
-      TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * clip.value(),
-                                     *std::min_element(noise->begin(), noise->end())));
-  }
 
   // What it comes to. Paper mode is charged by what in fact bounds a record, if anything does.
+  double record = 0;  // the longest gradient, where anything bounds it
   std::optional<L2Bound> bound;
   if (certified) {
+    record = clip.value();
     bound = charged;
   } else if (const auto b = objective->RecordBound(facts.row_bound); b && std::isfinite(*b)) {
+    record = *b;
     bound = Bounded::Sensitivity(p.adjacency, L2Bound::Proven(*b), most, objective->Roundings(most));
   }
   p.sensitivity = bound ? bound->value() : kInf;
+  if (!exposed) {
+    for (const auto& noise : p.noise) {
+      const auto [least, highest] = std::minmax_element(noise->begin(), noise->end());
+      TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * record, *least));
+      TACIT_OK(mechanism->CheckRange(0, *highest));
+    }
+  }
+  std::vector<double> holders(p.noise.size());
+  for (std::size_t at : p.noise_of) ++holders[at];
+  std::size_t lead = p.noise_of.front();  // the largest budget that someone has
+  for (std::size_t at : p.noise_of)
+    if (seen[at] > seen[lead]) lead = at;
   MuSquared spent{0.0};
-  double cost = 0;      // Σ q_t ξ_t², ξ_t the noise on s·∇f_i
+  double cost = 0;  // Σ q_t ξ_t², ξ_t the noise on s·∇f_i
   for (std::size_t k = 0; k < active.size(); ++k) {
-    const NoiseStd sigma = (*p.noise[0])[k];
+    const NoiseStd sigma = (*p.noise[lead])[k];
     PlannedRound r{.round = active[k], .share = shares.share(active[k] - 1)};
     r.sigma = exposed ? 0 : sigma.value();
     r.noise_on_mean = r.sigma / m;
@@ -254,8 +282,11 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       if (const auto* g = std::get_if<GaussianEvent>(&event)) r.mu = g->mu.value();
     }
     spent = spent + MuSquared::Proven(MulUp(r.mu, r.mu));
-    const double xi = scale * r.noise_on_mean;
-    cost += std::exp(log_q[active[k] - 1] + 2 * std::log(xi > 0 ? xi : 1e-320));
+    for (std::size_t at = 0; at < p.noise.size() && !exposed; ++at) {
+      if (holders[at] == 0) continue;
+      const double log_xi = std::log(scale / m) + std::log((*p.noise[at])[k].value());
+      cost += holders[at] / n * std::exp(log_q[active[k] - 1] + 2 * log_xi);
+    }
     p.schedule.push_back(r);
   }
   const Interval certified_epsilon = GdpEpsilon(Root(spent), delta);

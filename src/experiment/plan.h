@@ -26,7 +26,7 @@ Result<PublicFacts> FactsWithoutData(const Config&);
 struct PlannedRound {
   std::uint32_t round = 0;             // from 1
   double share = 0;                    // of μ²
-  double mu = 0;  // charged, rounding and lattice included (budget of the default client)
+  double mu = 0;  // charged, rounding and lattice included; of the clients with the largest budget
   double sigma = 0;  // noise std on the released sum
   double noise_on_mean = 0;  // σ divided by the records of a client (mean): std on its gradient
 };
@@ -37,7 +37,7 @@ struct Plan {
   std::size_t rounds = 0, clients = 0, rows = 0, dim = 0;
   double epsilon = 0, delta = 0;  // asked for (paper mode: claimed)
   double mu_budget = 0;  // what calibration aimed at
-  double certified_epsilon = 0;  // what the planned charges come to; ∞ if nothing bounds them
+  double certified_epsilon = 0;  // what the planned charges come to (largest over clients); ∞ if unbounded
   double certified_epsilon_lower = 0;
   std::optional<double> claimed_epsilon;
   std::string claim_source;

@@ -5,12 +5,13 @@
 namespace tacit {
 namespace {
 
-// Rounds take tens of microseconds: spin that long before asking the kernel to wait.
+// Rounds take tens of microseconds: spin that long before asking the kernel to wait, unless there are
+// more threads than cores, where spinning holds up the thread that is waited for.
 constexpr int kSpins = 4000;
 
 template <class T>
-void AwaitChange(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
+void AwaitChange(const std::atomic<T>& value, T old, int spins) {
+  for (int i = 0; i < spins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     _mm_pause();
   }
@@ -19,7 +20,7 @@ void AwaitChange(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
-Pool::Pool(unsigned threads) {
+Pool::Pool(unsigned threads) : spins_(threads > std::thread::hardware_concurrency() ? 0 : kSpins) {
   for (unsigned k = 1; k < threads; ++k) workers_.emplace_back([this, k] { Work(k); });
 }
 
@@ -41,12 +42,12 @@ void Pool::Start(Call call, void* job) {
   call(job, 0);
   for (unsigned left = running_.load(std::memory_order_acquire); left != 0;
        left = running_.load(std::memory_order_acquire))
-    AwaitChange(running_, left);
+    AwaitChange(running_, left, spins_);
 }
 
 void Pool::Work(unsigned k) {
   for (std::uint64_t seen = 0;;) {
-    AwaitChange(generation_, seen);
+    AwaitChange(generation_, seen, spins_);
     ++seen;
     if (stop_.load(std::memory_order_relaxed)) return;
     call_(job_, k);

@@ -28,6 +28,7 @@ class Pool {
   void Start(Call call, void* job);
   void Work(unsigned k);
 
+  const int spins_;      // before waiting in the kernel
   Call call_ = nullptr;
   void* job_ = nullptr;
   std::atomic<std::uint64_t> generation_{0};

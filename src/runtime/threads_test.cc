@@ -1,0 +1,274 @@
+#include "runtime/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "algorithms/primal_dual.h"
+#include "models/test_data.h"
+
+namespace tacit {
+namespace {
+
+// An algorithm that shows what the runtime does: a client sends a number that depends on its noise, and
+// the sum is one that feels the order and the grouping of every addition.
+struct Probe {
+  struct Down {
+    Public<std::uint32_t> t;
+    auto Fields() { return std::tie(t); }
+  };
+  struct Up {
+    Public<double> value;
+    auto Fields() { return std::tie(value); }
+  };
+  struct Sum {
+    double total = 0;
+    std::uint32_t count = 0, first = ~0u;
+    bool in_order = true;
+    void Reset() { *this = Sum{}; }
+    void Add(const Up& up) {
+      total = 0.5 * total + *up.value;      // neither commutes nor associates
+      const auto id = static_cast<std::uint32_t>(std::floor(*up.value));
+      if (count == 0) first = id;
+      in_order = in_order && id == first + count;
+      ++count;
+    }
+    void Merge(const Sum& other) {
+      if (other.count == 0) return;
+      in_order = in_order && other.in_order && other.first == (count == 0 ? other.first : first + count);
+      if (count == 0) first = other.first;
+      total = 0.25 * total + other.total;
+      count += other.count;
+    }
+  };
+  struct Client {
+    std::uint32_t id = 0, refuses_in = 0;
+    std::uint32_t rounds = 0, finished = 0;
+    Status Round(const Down& in, Up& up, Scratch& s) {
+      if (*in.t == refuses_in) return Fail(Code::kBudget, "client {} refuses", id);
+      ++rounds;
+      up.value = Public<double>(id + 0.5 * static_cast<double>(s.rng->Bits() >> 11) * 0x1p-53);
+      return Ok{};
+    }
+    void Finish(const Down&) { ++finished; }
+    View iterate() const { return {}; }
+  };
+  struct Server {
+    std::uint32_t rounds = 1, t = 0;
+    std::vector<double> totals = {};
+    std::vector<std::uint32_t> counts = {};
+    bool in_order = true;
+    bool Start(Down& down) {
+      down.t = Public<std::uint32_t>(t = 1);
+      return rounds != 0;
+    }
+    bool Round(const Sum& sum, Down& down) {
+      totals.push_back(sum.total);
+      counts.push_back(sum.count);
+      in_order = in_order && sum.in_order && sum.first == 0;
+      down.t = Public<std::uint32_t>(++t);
+      return t <= rounds;
+    }
+    std::uint32_t round() const { return t; }
+  };
+};
+static_assert(Algorithm<Probe>);
+
+Watcher Quiet() {
+  return {.before = [](std::uint32_t) -> Status { return Ok{}; },
+          .after = [](const RoundReport&) -> Status { return Ok{}; }};
+}
+
+std::vector<Probe::Client> ProbeClients(std::uint32_t n) {
+  std::vector<Probe::Client> clients(n);
+  for (std::uint32_t i = 0; i < n; ++i) clients[i].id = i;
+  return clients;
+}
+
+TEST(Threads, FoldsInClientOrderWhateverTheThreads) {
+  for (const std::uint32_t n : {1u, 2u, 7u, 63u, 64u, 65u, 127u, 129u, 1000u, 4097u}) {
+    std::vector<double> want;
+    for (const unsigned threads : {1u, 2u, 3u, 8u}) {
+      SCOPED_TRACE(testing::Message() << n << " clients, " << threads << " threads");
+      ThreadRuntime<Probe> runtime(threads, {.replay_seed = 5});
+      EXPECT_EQ(runtime.threads(), threads);
+      auto clients = ProbeClients(n);
+      Probe::Server server{.rounds = 5};
+      ASSERT_TRUE(runtime.Run(server, clients, Quiet()).ok());
+      EXPECT_TRUE(server.in_order);
+      EXPECT_EQ(server.counts, std::vector<std::uint32_t>(5, n));
+      for (const auto& c : clients) {
+        EXPECT_EQ(c.rounds, 5u);
+        EXPECT_EQ(c.finished, 1u);
+      }
+      if (want.empty()) want = server.totals;
+      EXPECT_EQ(server.totals, want);      // bit for bit
+    }
+  }
+}
+
+TEST(Threads, NoiseIsTheClientsAndTheRoundsOwn) {
+  ThreadRuntime<Probe> runtime(2, {.replay_seed = 5}), other(2, {.replay_seed = 6}), fresh(2, {}),
+      again(2, {});
+  const auto totals = [](ThreadRuntime<Probe>& r) {
+    auto clients = ProbeClients(3);
+    Probe::Server server{.rounds = 3};
+    EXPECT_TRUE(r.Run(server, clients, Quiet()).ok());
+    return server.totals;
+  };
+  const auto a = totals(runtime);
+  EXPECT_EQ(totals(runtime), a);      // the same run again, from a used runtime
+  EXPECT_NE(totals(other), a);
+  EXPECT_NE(a[0], a[1]);
+  EXPECT_NE(totals(fresh), totals(again));
+}
+
+TEST(Threads, ARefusalEndsTheRunAndNothingMoreIsSent) {
+  for (const unsigned threads : {1u, 3u}) {
+    ThreadRuntime<Probe> runtime(threads, {.replay_seed = 5});
+    auto clients = ProbeClients(500);
+    clients[77].refuses_in = 3;
+    clients[400].refuses_in = 3;
+    Probe::Server server{.rounds = 10};
+    std::vector<std::uint32_t> before, after;
+    Watcher w{.before = [&](std::uint32_t t) -> Status { return before.push_back(t), Ok{}; },
+              .after = [&](const RoundReport& r) -> Status { return after.push_back(r.round), Ok{}; }};
+    const Status s = runtime.Run(server, clients, w);
+    ASSERT_FALSE(s.ok());
+    EXPECT_EQ(s.error().code, Code::kBudget);
+    if (threads == 1) {
+      EXPECT_EQ(s.error().message, "client 77 refuses");
+      EXPECT_EQ(clients[78].rounds, 2u);      // it was not asked after the refusal
+    }
+    EXPECT_EQ(server.totals.size(), 2u);      // the server saw no part of round 3
+    EXPECT_EQ(before, (std::vector<std::uint32_t>{1, 2, 3}));
+    EXPECT_EQ(after, (std::vector<std::uint32_t>{1, 2}));
+    for (const auto& c : clients) EXPECT_EQ(c.finished, 0u);
+    // The runtime is fit for another run.
+    auto fine = ProbeClients(500);
+    Probe::Server next{.rounds = 2};
+    EXPECT_TRUE(runtime.Run(next, fine, Quiet()).ok());
+    EXPECT_TRUE(next.in_order);
+  }
+}
+
+TEST(Threads, AnErrorOfTheWatcherEndsTheRun) {
+  ThreadRuntime<Probe> runtime(2, {.replay_seed = 5});
+  auto clients = ProbeClients(5);
+  Probe::Server server{.rounds = 10};
+  Watcher w = Quiet();
+  w.before = [](std::uint32_t t) -> Status {
+    if (t == 2) return Fail(Code::kIo, "the ledger's disk is full");
+    return Ok{};
+  };
+  const Status s = runtime.Run(server, clients, w);
+  ASSERT_FALSE(s.ok());
+  EXPECT_EQ(s.error().code, Code::kIo);
+  EXPECT_EQ(clients[0].rounds, 1u);      // nothing was sent once the reservation failed
+}
+
+TEST(Threads, CountsTheBytesOfTheWire) {
+  ThreadRuntime<Probe> runtime(2, {.replay_seed = 5});
+  auto clients = ProbeClients(5);
+  Probe::Server server{.rounds = 2};
+  std::vector<RoundReport> reports;
+  Watcher w = Quiet();
+  w.after = [&](const RoundReport& r) -> Status { return reports.push_back(r), Ok{}; };
+  ASSERT_TRUE(runtime.Run(server, clients, w).ok());
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].bytes_up, 5 * (kFrameHeader + 8));
+  EXPECT_EQ(reports[0].bytes_down, 5 * (kFrameHeader + 4));
+  EXPECT_EQ(reports[1].bytes_down, 2 * 5 * (kFrameHeader + 4));      // the last model goes out too
+  EXPECT_FALSE(reports[0].last);
+  EXPECT_TRUE(reports[1].last);
+}
+
+struct PrimalDualRun {
+  PrimalDualRun(std::size_t n, std::size_t m, double mu_budget)
+      : data(test::RandomData(Loss::kLogistic, 2, n * m, 4, 1.0, 9)),
+        f(MakeObjective(Loss::kLogistic, 2)),
+        g(*MakeRegularizer({.name = Penalty::kL1Box, .weight = 0.01, .radius = 10.0})) {
+    problem = {.f = f.get(), .g = g.get(), .l2 = 0.1, .dim = 4, .clients = static_cast<std::uint32_t>(n)};
+    options.l2 = 0.1;
+    for (std::uint32_t t = 1; t <= 10; ++t) options.rounds.push_back(t);
+    const auto sigma = std::make_shared<const NoisePlan>(10, NoiseStd{2.0});
+    ledgers.assign(n, Ledger(Squared(Mu::Proven(mu_budget)), Adjacency::kReplaceOne));
+    for (std::uint32_t i = 0; i < n; ++i)
+      clients.emplace_back(Holding{i, m, Private<Shard>(Shard(data, i * m, m)), &ledgers[i]}, problem,
+                           mechanism, options, sigma);
+  }
+  Status Run(unsigned threads) {
+    ThreadRuntime<PrimalDual> runtime(threads, {.replay_seed = 17});
+    PrimalDual::Server server(options);
+    return runtime.Run(server, clients, Quiet());
+  }
+  Vec Models() const {
+    Vec all;
+    for (const auto& c : clients) all.insert(all.end(), c.iterate().begin(), c.iterate().end());
+    return all;
+  }
+  Dataset data;
+  std::unique_ptr<Objective> f;
+  std::unique_ptr<Regularizer> g;
+  LatticeGaussian mechanism;
+  Problem problem;
+  PrimalDual::Options options;
+  std::vector<Ledger> ledgers;
+  std::vector<PrimalDual::Client> clients;
+};
+
+TEST(Threads, ModelsAreBitwiseEqualForAnyNumberOfThreads) {
+  for (const std::size_t n : {20u, 1000u}) {
+    PrimalDualRun one(n, 3, 100);
+    ASSERT_TRUE(one.Run(1).ok());
+    EXPECT_GT(Norm(one.Models()), 0.0);
+    for (const unsigned threads : {2u, 3u, 8u}) {
+      PrimalDualRun many(n, 3, 100);
+      ASSERT_TRUE(many.Run(threads).ok());
+      EXPECT_EQ(many.Models(), one.Models()) << n << ' ' << threads;
+    }
+  }
+}
+
+TEST(Threads, ALedgersRefusalReachesTheCaller) {
+  PrimalDualRun run(50, 3, 2.5);      // μ = 1 a round: six of ten fit
+  const Status s = run.Run(3);
+  ASSERT_FALSE(s.ok());
+  EXPECT_EQ(s.error().code, Code::kBudget);
+  for (const Ledger& l : run.ledgers) EXPECT_LE(l.spent(), l.budget());
+  EXPECT_EQ(run.ledgers[0].charges(), 6u);
+}
+
+TEST(Pool, RunsEveryThreadOnceAndWaitsForAll) {
+  for (const unsigned threads : {0u, 1u, 2u, 5u}) {
+    Pool pool(threads);
+    ASSERT_EQ(pool.size(), std::max(1u, threads));
+    std::vector<int> runs(pool.size());
+    for (int i = 0; i < 200; ++i) pool.Run([&](unsigned k) { ++runs[k]; });  // plain ints: Run is a barrier
+    EXPECT_EQ(runs, std::vector<int>(pool.size(), 200));
+  }
+}
+
+TEST(Pool, ManyTinyRounds) {
+  const struct {
+    unsigned threads;
+    std::uint64_t rounds;
+  } kCases[] = {{2, 20000}, {3, 3000}, {16, 300}};  // with cores for all, and without
+  for (const auto& c : kCases) {
+    Pool pool(c.threads);
+    std::vector<std::uint64_t> sums(c.threads);
+    std::uint64_t total = 0;
+    for (std::uint64_t i = 0; i < c.rounds; ++i) {
+      pool.Run([&](unsigned k) { sums[k] += i; });
+      total += i;
+      for (const std::uint64_t s : sums) ASSERT_EQ(s, total) << c.threads << " threads, round " << i;
+    }
+  }
+}
+
+TEST(Pool, MayBeMadeAndUnmadeIdle) {
+  for (int i = 0; i < 200; ++i) Pool pool(4);
+}
+
+}  // namespace
+}  // namespace tacit
