@@ -8,10 +8,16 @@
 //   l1_box   the same on [−α, α]^d, ∞ elsewhere
 //   box      0 on [−α, α]^d, ∞ elsewhere
 //   l2_ball  0 on ‖x‖ ≤ α, ∞ elsewhere
+//   elastic_net  Σ_j ω_j |x_j| + (λ/2)‖x‖², λ the ridge
+//   l1_ball  0 on ‖x‖₁ ≤ α, ∞ elsewhere
+//   simplex  0 on {x ≥ 0, Σ x_j = α}, ∞ elsewhere
+//   group_lasso  Σ_G ω √|G| ‖x_G‖₂ over groups of coordinates (Yuan & Lin, 2006), or Σ_G ω_G ‖x_G‖₂
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/result.h"
 #include "core/vec.h"
@@ -35,18 +41,21 @@ class Regularizer {
   // sup ‖x‖ over the domain of g, rounded up; ∞ if unbounded. Geometric noise needs a bounded domain.
   virtual double DomainRadius(std::size_t dim) const = 0;
   // Distance of −gradient from the subdifferential of g at x, in the max norm: 0 iff x is optimal, ∞
-  // outside the domain. (For the ball: of −gradient from its Euclidean projection. A point within
-  // rounding of the sphere counts as on it.)
+  // outside the domain. (For the ball, and for a group of zeros: of −gradient from its Euclidean
+  // projection. A point within rounding of the boundary counts as on it.)
   virtual double Residual(View x, View gradient) const = 0;
   virtual std::optional<SeparableForm> Separable() const { return std::nullopt; }
 };
 
-enum class Penalty { kNone, kL1, kL1Box, kBox, kL2Ball };
+enum class Penalty { kNone, kL1, kL1Box, kBox, kL2Ball, kElasticNet, kL1Ball, kSimplex, kGroupLasso };
 struct PenaltyOptions {
   Penalty name = Penalty::kNone;
-  double weight = 0.0;         // ω of l1
-  double radius = 10.0;        // α of a box [−α, α]^d, or the radius of the ball
-  Vec weights = {};      // one ω per coordinate, as many as x has; empty: weight everywhere
+  double weight = 0.0;         // ω of l1, of elastic_net and of group_lasso
+  double radius = 10.0;        // α of a box [−α, α]^d, of a ball or of the simplex
+  Vec weights = {};            // one ω per coordinate (group_lasso: per group); empty: weight everywhere
+  double ridge = 0.0;          // λ of elastic_net
+  std::size_t group_size = 1;  // group_lasso: groups of so many neighbours, the last may be shorter
+  std::vector<std::uint32_t> groups = {};   // or the group of each coordinate, 0 … K − 1, none empty
 };
 // Every number is checked, used by the penalty or not.
 Result<std::unique_ptr<Regularizer>> MakeRegularizer(const PenaltyOptions&);
