@@ -84,6 +84,9 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
 
 namespace {
 
+// μ² as a budget: rounded down, where charges are rounded up. Calibrate leaves room for both.
+MuSquared BudgetOf(Mu mu) { return MuSquared::Proven(std::max(0.0, NextDown(mu.value() * mu.value()))); }
+
 Result<Adjacency> ParseAdjacency(const std::string& name) {
   for (Adjacency a : {Adjacency::kReplaceOne, Adjacency::kAddOrRemove, Adjacency::kZeroOut})
     if (name == Name(a)) return a;
@@ -231,7 +234,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(NoisePlan everyone, sigmas(budget));
   p.noise.push_back(std::make_shared<const NoisePlan>(std::move(everyone)));
   const bool unlimited = exposed || !certified;
-  p.budgets.assign(p.clients, unlimited ? MuSquared::Proven(kInf) : Squared(budget));
+  p.budgets.assign(p.clients, unlimited ? MuSquared::Proven(kInf) : BudgetOf(budget));
   std::vector<double> seen = {c.privacy.epsilon};
   for (std::size_t i = 0; i < c.privacy.budgets.size(); ++i) {
     const double e = c.privacy.budgets[i];
@@ -243,7 +246,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       p.noise.push_back(std::make_shared<const NoisePlan>(std::move(own)));
     }
     p.noise_of[i] = at;
-    if (!unlimited) p.budgets[i] = Squared(mu);
+    if (!unlimited) p.budgets[i] = BudgetOf(mu);
   }
 
   // What it comes to. Paper mode is charged by what in fact bounds a record, if anything does.
