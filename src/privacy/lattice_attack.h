@@ -51,15 +51,19 @@ inline std::vector<std::uint64_t> Words(Real scaled) {
   return words;
 }
 
-// What the sampler must return: the definition, by Newton's method with 400 bits. words give p to
-// as many bits, far more than decides.
-inline std::int64_t ReferenceCell(double c, const std::vector<std::uint64_t>& words) {
+// |Z| by definition, by Newton's method with 400 bits. words give p to as many bits.
+inline Real ReferenceQuantile(const std::vector<std::uint64_t>& words) {
   Real p = 0;
   for (std::size_t i = words.size(); i-- > 1;) p = ldexp(Real(p + words[i]), -64);
   p = ldexp(Real(p + (words[0] & ~(std::uint64_t{1} << 63))), -64);
   Real z = boost::math::erfc_inv(2 * p.convert_to<double>()) * std::sqrt(2.0);
   for (int i = 0; i < 5; ++i) z += (UpperTail(z) - p) / Density(z);
-  const Real k = floor(Real(z * c + Real(0.5)));
+  return z;
+}
+
+// What the sampler must return; the words are far more than decides.
+inline std::int64_t ReferenceCell(double c, const std::vector<std::uint64_t>& words) {
+  const Real k = floor(Real(ReferenceQuantile(words) * c + Real(0.5)));
   const auto magnitude = static_cast<std::int64_t>(mpfr_get_si(k.backend().data(), MPFR_RNDN));
   return words[0] >> 63 ? -magnitude : magnitude;
 }
@@ -71,15 +75,16 @@ struct AttackReport {
 
 struct Attack {
   double c;
-  internal::LatticeBounds bounds = internal::LatticeBounds::Certified();
+  internal::LatticeBounds bounds = internal::LatticeBounds::Certified(c);
   int lowest_octave = -30, highest_octave = 62;  // of m; below 0 the first word is 0
   std::uint64_t deep_one_in = 8;                  // share of the slow cases, those inside all bounds
   bool check_reference = false;                   // also compute each answer from the definition
+  std::vector<std::uint64_t>* record = nullptr;   // takes the first words
 
   // Boundaries near the places of a segment where a cubic errs most, and at random places; on each
   // side of each, distances from just outside the bounds to far inside all of them.
   void Run(std::uint64_t boundaries, Stream& stream, AttackReport& report) const {
-    const internal::LatticeBounds proven = internal::LatticeBounds::Certified();
+    const internal::LatticeBounds proven = internal::LatticeBounds::Certified(c);
     const double f = proven.fast, e = proven.second;
     const double distances[] = {1.05 * f, 1.01 * f, 0.99 * f, 0.95 * f, 0.9 * f, 0.8 * f,
                                 0.6 * f,  0.4 * f,  0.2 * f,  0.05 * f, 8 * e,   2 * e,
@@ -107,6 +112,7 @@ struct Attack {
           if (negative) words[0] |= std::uint64_t{1} << 63;
           const std::int64_t magnitude = side < 0 ? k + 1 : k;  // a smaller p lies further out
           const std::int64_t want = negative ? -magnitude : magnitude;
+          if (record != nullptr) record->push_back(words[0]);
           Script more(words);
           const internal::LatticeDraw draw = internal::DrawLattice(c, bounds, words[0], more);
           ++report.tried;

@@ -189,15 +189,6 @@ internal::LatticeDraw Closer(double c, double second_error, std::uint64_t word, 
   return {WithSign(word, k), 3};
 }
 
-class FromGenerator final : public internal::MoreBits {
- public:
-  explicit FromGenerator(NoiseRng& rng) : rng_(rng) {}
-  std::uint64_t Next() override { return rng_.Bits(); }
-
- private:
-  NoiseRng& rng_;
-};
-
 // By arithmetic, since the C library may look at another unit's mode.
 bool RoundsToNearest() {
   volatile double one = 1, quarter = 0x1p-54, most = 0x1.8p-53;

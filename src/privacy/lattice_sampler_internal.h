@@ -24,6 +24,15 @@ class MoreBits {
   virtual std::uint64_t Next() = 0;
 };
 
+class FromGenerator final : public MoreBits {
+ public:
+  explicit FromGenerator(NoiseRng& rng) : rng_(rng) {}
+  std::uint64_t Next() override { return rng_.Bits(); }
+
+ private:
+  NoiseRng& rng_;
+};
+
 struct LatticeDraw {
   std::int64_t k;
   int tier;  // 1, 2 or 3

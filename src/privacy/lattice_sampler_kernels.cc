@@ -19,7 +19,8 @@
 // compiled for AVX-512 here and then be chosen by the linker for everybody.
 //
 // The intrinsics of mul and add are plain operators to the compiler; that it may not fuse them is
-// -ffp-contract=off (and the test that all kernels agree).
+// -ffp-contract=off (and the test that all kernels agree). GCC 12 leaves the upper halves of the registers
+// dirty in such functions, which slows all SSE code after them, the generator's above all: hence zeroupper.
 #define TACIT_AVX2 __attribute__((target("avx2,fma")))
 #define TACIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl")))
 
@@ -134,6 +135,7 @@ TACIT_AVX2 std::size_t RoundedAvx2(double c, double limit, std::int64_t* block, 
     if (mask != 0xf) [[unlikely]]
       n += List(mask, 4, i, undecided + n);
   }
+  _mm256_zeroupper();
   return n + RoundedScalar(c, limit, block, i, size, undecided + n);
 }
 
@@ -149,6 +151,7 @@ TACIT_AVX2 std::size_t RealAvx2(const std::uint64_t* words, double* out, std::si
     if (mask != 0xf) [[unlikely]]
       n += List(mask, 4, i, undecided + n);
   }
+  _mm256_zeroupper();
   return n + RealScalar(words, out, i, size, undecided + n);
 }
 
@@ -197,6 +200,7 @@ TACIT_AVX512 std::size_t RoundedAvx512(double c, double limit, std::int64_t* blo
     if (certain != 0xff) [[unlikely]]
       n += List(certain, 8, i, undecided + n);
   }
+  _mm256_zeroupper();
   return n + RoundedScalar(c, limit, block, i, size, undecided + n);
 }
 
@@ -212,6 +216,7 @@ TACIT_AVX512 std::size_t RealAvx512(const std::uint64_t* words, double* out, std
     if (known != 0xff) [[unlikely]]
       n += List(known, 8, i, undecided + n);
   }
+  _mm256_zeroupper();
   return n + RealScalar(words, out, i, size, undecided + n);
 }
 

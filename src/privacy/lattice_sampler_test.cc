@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <boost/math/special_functions/gamma.hpp>
 #include <cfenv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -63,7 +65,7 @@ TEST(LatticeScaleDeathTest, RefusesWhatHasNoGrid) {
 TEST(LatticeNormals, FallsThroughAsOftenAsPredicted) {
   const double c = 1.5 * 0x1p30, n = 4e6;
   LatticeCounters counters;
-  Sample(c, 1, static_cast<std::size_t>(n), &counters);
+  const auto values = Sample(c, 1, static_cast<std::size_t>(n), &counters);
   EXPECT_EQ(counters.fast + counters.second + counters.exact, static_cast<std::uint64_t>(n));
   const internal::LatticeBounds bounds = internal::LatticeBounds::Certified();
   const double p = 2 * c * bounds.fast + 0x1p-19;  // near a boundary, or m < 2^44
@@ -72,10 +74,42 @@ TEST(LatticeNormals, FallsThroughAsOftenAsPredicted) {
   EXPECT_LT(p, 1.0 / 1000);
   // Poisson with mean 2.9: more than 16 has probability 2e-9.
   EXPECT_LE(counters.exact, 16u);
+  for (internal::Simd simd : internal::kEverySimd) {  // the same values by the same tiers
+    if (simd > internal::BestSimd()) continue;
+    SCOPED_TRACE(internal::Name(simd));
+    NoiseRng rng = NoiseRng::Replayable({1, Purpose::kNoise, 0, 0});
+    std::vector<std::int64_t> out(values.size());
+    LatticeCounters count;
+    internal::LatticeNormalsBy(simd, c, rng, out, &count);
+    EXPECT_EQ(out, values);
+    EXPECT_EQ(count.fast, counters.fast);
+    EXPECT_EQ(count.second, counters.second);
+    EXPECT_EQ(count.exact, counters.exact);
+  }
+}
+
+TEST(LatticeNormals, FallsThroughAsOftenAsPredictedOnTheFinestGrids) {
+  const struct {
+    double c, n;
+  } kCases[] = {{0x1p31, 1e6}, {0x1.8p35, 1e6}, {0x1p40, 1e6}};
+  for (const auto& [c, n] : kCases) {
+    SCOPED_TRACE(c);
+    LatticeCounters counters;
+    Sample(c, 21, static_cast<std::size_t>(n), &counters);
+    const internal::LatticeBounds bounds = internal::LatticeBounds::Certified(c);
+    const double p = 2 * c * bounds.fast + 0x1p-19, q = 2 * c * bounds.second;
+    const double fell = static_cast<double>(counters.second + counters.exact),
+                 exact = static_cast<double>(counters.exact);
+    EXPECT_LT(std::abs(fell - n * p) / std::sqrt(n * p), kNormalLimit);
+    EXPECT_LT(exact, n * q + 6 * std::sqrt(n * q) + 6);  // far beyond 1e-6 for means from 0.1 to 61
+    if (n * q > 50) {
+      EXPECT_GT(exact, n * q - 5 * std::sqrt(n * q));
+    }
+  }
 }
 
 TEST(LatticeNormals, HasTheProbabilitiesOfARoundedNormal) {
-  for (double c : {1.0, 2.75, 40.0}) {
+  for (double c : {1.0, 2.75, 40.0}) {  // any kernel: see TheKernelsAgree
     SCOPED_TRACE(c);
     const std::size_t n = 1'000'000;
     const auto k = Sample(c, 2, n);
@@ -194,13 +228,111 @@ TEST(LatticeDraw, AgreesWithTheDefinitionOnRandomAndExtremeWords) {
 TEST(LatticeDraw, CellBoundariesAreNeverCrossed) {
   Stream stream({9, Purpose::kTest, 0, 0});
   AttackReport report;
-  for (double c : {0x1p30, 0x1.6a09e667f3bcdp30, 0x1.fffffffffffffp30, 3.0}) {
-    Attack{.c = c}.Run(50, stream, report);
-    Attack{.c = c, .lowest_octave = 44}.Run(140, stream, report);  // where tier 1 works
+  for (double c : {0x1p30, 0x1.6a09e667f3bcdp30, 0x1.fffffffffffffp30, 3.0, 0x1.8p35, 0x1p40}) {
+    Attack{.c = c}.Run(35, stream, report);
+    Attack{.c = c, .lowest_octave = 44}.Run(100, stream, report);  // where tier 1 works
   }
   EXPECT_GE(report.tried, 20'000u);
   EXPECT_EQ(report.wrong, 0u);
   for (int tier : {1, 2, 3}) EXPECT_GT(report.by_tier[tier], 500u) << tier;
+}
+
+// What tier 1 makes of any words, by every kernel, in blocks of every size.
+void ExpectTheKernelsAgree(double c, const std::vector<std::uint64_t>& words) {
+  const double limit = 0.5 - c * internal::LatticeBounds::Certified(c).fast;
+  std::size_t size = 1;
+  for (std::size_t at = 0; at < words.size(); at += size, size = size % internal::kKernelBlock + 1) {
+    const std::size_t n = std::min(size, words.size() - at);
+    const std::vector<std::int64_t> block(words.begin() + static_cast<std::ptrdiff_t>(at),
+                                          words.begin() + static_cast<std::ptrdiff_t>(at + n));
+    std::vector<std::int64_t> want;
+    std::vector<std::uint64_t> want_real;
+    std::vector<std::uint32_t> want_left, want_real_left;
+    for (internal::Simd simd : internal::kEverySimd) {
+      if (simd > internal::BestSimd()) continue;
+      std::vector<std::int64_t> got = block;
+      std::vector<std::uint32_t> left(n), real_left(n);
+      left.resize(internal::RoundedNormals(simd, c, limit, got, left.data()));
+      std::vector<double> real(n);
+      real_left.resize(internal::RealNormals(simd, {words.data() + at, n}, real.data(), real_left.data()));
+      std::vector<std::uint64_t> bits(n);  // NaN is not equal to itself, its bits are
+      for (std::size_t i = 0; i < n; ++i)
+        bits[i] = std::isnan(real[i]) ? 0 : std::bit_cast<std::uint64_t>(real[i]);
+      if (simd == internal::Simd::kScalar) {
+        want = got, want_left = left, want_real = bits, want_real_left = real_left;
+        for (std::uint32_t i : left) ASSERT_EQ(got[i], block[i]) << "undecided words stay";
+        continue;
+      }
+      ASSERT_EQ(got, want) << internal::Name(simd);
+      ASSERT_EQ(left, want_left) << internal::Name(simd);
+      ASSERT_EQ(bits, want_real) << internal::Name(simd);
+      ASSERT_EQ(real_left, want_real_left) << internal::Name(simd);
+    }
+  }
+}
+
+TEST(LatticeKernels, AgreeOnMillionsOfWords) {
+  Stream stream({12, Purpose::kTest, 0, 0});
+  for (double c : {1.0, 2.75, 0x1p30, 0x1.fffffffffffffp30, 0x1.23456789abcdep35, 0x1p40}) {
+    SCOPED_TRACE(c);
+    std::vector<std::uint64_t> words(500'000);
+    for (std::uint64_t& w : words) w = stream();
+    for (std::size_t i = 0; i < words.size(); i += 4) words[i] >>= stream.Below(64);  // the tail too
+    ExpectTheKernelsAgree(c, words);
+  }
+}
+
+TEST(LatticeKernels, AgreeAtTheEdgesOfEverySegment) {
+  std::vector<std::uint64_t> words{0};
+  for (int octave = 0; octave <= 62; ++octave) {
+    for (std::uint64_t segment = 0; segment < 256; ++segment) {
+      const std::uint64_t edge =
+          octave >= 8 ? (256 + segment) << (octave - 8) : (256 + segment) >> (8 - octave);
+      // Half an ulp of (double)m below the edge rounds up to it, one more does not.
+      const std::uint64_t half = octave > 53 ? std::uint64_t{1} << (octave - 54) : 1;
+      for (std::uint64_t m :
+           {edge - 2 * half, edge - half - 1, edge - half, edge - 1, edge, edge + 1, edge + half})
+        for (std::uint64_t sign : {std::uint64_t{0}, std::uint64_t{1} << 63})
+          words.push_back((m & ~(std::uint64_t{1} << 63)) | sign);
+    }
+  }
+  for (double c : {1.0, 0x1.6p30, 0x1p40}) ExpectTheKernelsAgree(c, words);
+}
+
+TEST(LatticeKernels, AgreeBesideCellBoundaries) {
+  Stream stream({13, Purpose::kTest, 0, 0});
+  for (double c : {0x1.2p30, 0x1.fffffffffffffp30, 0x1.8p35}) {
+    std::vector<std::uint64_t> words;
+    AttackReport report;
+    Attack{.c = c, .lowest_octave = 44, .deep_one_in = 1000, .record = &words}.Run(400, stream, report);
+    EXPECT_EQ(report.wrong, 0u);
+    // And the neighbours: the decision flips within a few units of m.
+    const std::size_t n = words.size();
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::uint64_t d : {1u, 2u, 3u, 1000u}) words.insert(words.end(), {words[i] + d, words[i] - d});
+    ExpectTheKernelsAgree(c, words);
+  }
+}
+
+TEST(LatticeKernels, AreChosenByNameWithinWhatTheProcessorHas) {
+  using internal::Simd;
+  const struct {
+    const char* why;
+    const char* wish;
+    Simd best, want;
+  } kCases[] = {
+      {"no wish: the best", nullptr, Simd::kAvx512, Simd::kAvx512},
+      {"an empty wish is none", "", Simd::kAvx2, Simd::kAvx2},
+      {"less than the best", "scalar", Simd::kAvx512, Simd::kScalar},
+      {"less than the best", "avx2", Simd::kAvx512, Simd::kAvx2},
+      {"the best", "avx512", Simd::kAvx512, Simd::kAvx512},
+      {"more than the processor has", "avx512", Simd::kAvx2, Simd::kAvx2},
+      {"more than the processor has", "avx2", Simd::kScalar, Simd::kScalar},
+      {"an unknown name is ignored", "AVX2", Simd::kAvx512, Simd::kAvx512},
+  };
+  for (const auto& c : kCases) EXPECT_EQ(internal::ChooseSimd(c.wish, c.best), c.want) << c.why;
+  EXPECT_EQ(SamplerKernel(),
+            internal::Name(internal::ChooseSimd(std::getenv("TACIT_SIMD"), internal::BestSimd())));
 }
 
 TEST(LatticeDraw, TheAttackAgreesWithTheDefinition) {
@@ -211,27 +343,31 @@ TEST(LatticeDraw, TheAttackAgreesWithTheDefinition) {
 }
 
 TEST(LatticeDraw, TheAttackCatchesALoosenedBound) {
-  const auto proven = internal::LatticeBounds::Certified();
+  const auto proven = internal::LatticeBounds::Certified(),
+             far = internal::LatticeBounds::Certified(0x1.6p36);
   const struct {
     const char* why;
     internal::LatticeBounds bounds;
     int lowest_octave;
     std::uint64_t deep_one_in;
+    double c = 0x1.6p30;
+    std::uint64_t boundaries = 300;
   } kFrauds[] = {
       {"tier 1 accepts everything", {0, proven.second}, 44, 1000},
       {"tier 1 claims 7/10 of its error", {0.7 * proven.fast, proven.second}, 60, 1000},
       {"tier 2 accepts everything", {kInfinity, 0}, 0, 1},
       {"tier 2 claims 1/256 of its error", {kInfinity, proven.second / 256}, 0, 1},
+      {"tier 2 on a finer grid claims 1/32 of its error", {kInfinity, far.second / 32}, 0, 1, 0x1.6p36, 60},
   };
   for (const auto& fraud : kFrauds) {
     SCOPED_TRACE(fraud.why);
     Stream stream({11, Purpose::kTest, 0, 0});
     AttackReport report;
-    Attack{.c = 0x1.6p30,
+    Attack{.c = fraud.c,
            .bounds = fraud.bounds,
            .lowest_octave = fraud.lowest_octave,
            .deep_one_in = fraud.deep_one_in}
-        .Run(300, stream, report);
+        .Run(fraud.boundaries, stream, report);
     EXPECT_GT(report.wrong, 0u);
   }
 }
