@@ -14,7 +14,7 @@ namespace {
 double Prediction(const std::string& model, View scores) {
   if (scores.size() > 1)
     return static_cast<double>(std::max_element(scores.begin(), scores.end()) - scores.begin());
-  if (model == "logistic") return scores[0] > 0 ? 1 : -1;
+  if (model == "logistic" || model == "hinge" || model == "smoothed-hinge") return scores[0] > 0 ? 1 : -1;
   return scores[0];
 }
 

@@ -1,5 +1,7 @@
 #include "experiment/build.h"
 
+#include <cmath>
+
 #include "data/catalogue.h"
 #include "data/load.h"
 #include "data/synthetic.h"
@@ -10,25 +12,105 @@ bool IsSynthetic(std::string_view source) {
   return source == "synthetic-logistic" || source == "synthetic-linear";
 }
 
+namespace {
+
+constexpr struct {
+  const char* name;
+  Loss loss;
+  LabelKind labels;
+} kLosses[] = {
+    {"logistic", Loss::kLogistic, LabelKind::kBinary},
+    {"softmax", Loss::kSoftmax, LabelKind::kClass},
+    {"least-squares", Loss::kLeastSquares, LabelKind::kReal},
+    {"absolute-deviation", Loss::kAbsoluteDeviation, LabelKind::kReal},
+    {"huber", Loss::kHuber, LabelKind::kReal},
+    {"hinge", Loss::kHinge, LabelKind::kBinary},
+    {"smoothed-hinge", Loss::kSmoothedHinge, LabelKind::kBinary},
+    {"mlp", Loss::kMlp, LabelKind::kClass},
+    {"cnn", Loss::kCnn, LabelKind::kClass},
+};
+constexpr struct {
+  const char* name;
+  Penalty penalty;
+} kPenalties[] = {
+    {"none", Penalty::kNone},     {"l1", Penalty::kL1},           {"l1box", Penalty::kL1Box},
+    {"box", Penalty::kBox},       {"l2ball", Penalty::kL2Ball},   {"elastic-net", Penalty::kElasticNet},
+    {"l1ball", Penalty::kL1Ball}, {"simplex", Penalty::kSimplex}, {"group-lasso", Penalty::kGroupLasso},
+};
+
+Result<std::vector<std::size_t>> Whole(const char* key, const std::vector<double>& values) {
+  std::vector<std::size_t> out;
+  for (const double v : values) {
+    if (!(v >= 1 && v <= 0x1p32) || v != std::floor(v))
+      return Fail(Code::kInvalidArgument, "{} holds {}: must be whole numbers, at least 1", key, v);
+    out.push_back(static_cast<std::size_t>(v));
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Objective>> BuildObjective(const Config& c, const PublicFacts& facts) {
-  if (c.model.name == "logistic") return MakeObjective(Loss::kLogistic, 0);
-  if (c.model.name == "least-squares") return MakeObjective(Loss::kLeastSquares, 0);
-  const std::size_t classes = c.model.classes != 0 ? c.model.classes : facts.classes;
-  if (classes < 2)
+  ModelSpec spec;
+  LabelKind labels = LabelKind::kBinary;
+  for (const auto& l : kLosses)
+    if (c.model.name == l.name) spec.loss = l.loss, labels = l.labels;
+  spec.threshold = c.model.threshold;
+  if (labels == LabelKind::kClass) {
+    spec.classes = c.model.classes != 0 ? c.model.classes : facts.classes;
+    if (spec.classes < 2)
+      return Fail(Code::kInvalidArgument,
+                  "model.classes = {}: {} needs the number of classes, at least 2, as a public constant",
+                  spec.classes, c.model.name);
+  }
+  TACIT_TRY(spec.hidden, Whole("model.hidden", c.model.hidden));
+  spec.activation = c.model.activation == "sigmoid" ? Activation::kSigmoid : Activation::kRelu;
+  if (spec.loss == Loss::kCnn) {
+    TACIT_TRY(const auto image, Whole("model.image", c.model.image));
+    TACIT_TRY(const auto filters, Whole("model.filters", c.model.filters));
+    if (image.size() != 3)
+      return Fail(Code::kInvalidArgument,
+                  "model.image has {} numbers; give channels, height and width, e.g. [1, 28, 28]",
+                  image.size());
+    spec.channels = image[0], spec.height = image[1], spec.width = image[2];
+    const Pooling pool = c.model.pooling == "max"    ? Pooling::kMax
+                         : c.model.pooling == "mean" ? Pooling::kMean
+                                                     : Pooling::kNone;
+    for (const std::size_t n : filters)
+      spec.convolutions.push_back({n, c.model.kernel, c.model.convolution_relu, pool});
+  }
+  auto made = MakeObjective(spec);
+  if (!made.ok()) return Error{made.error().code, "model." + made.error().message};
+  if (spec.loss == Loss::kCnn && facts.features != 0 &&
+      facts.features != spec.channels * spec.height * spec.width)
     return Fail(Code::kInvalidArgument,
-                "model.classes = {}: softmax needs the number of classes, at least 2, as a public constant",
-                classes);
-  return MakeObjective(Loss::kSoftmax, classes);
+                "model.image = [{}, {}, {}]: holds {} values, but a row has {} features; set model.image to "
+                "the images' shape, and data.intercept = false",
+                spec.channels, spec.height, spec.width, spec.channels * spec.height * spec.width,
+                facts.features);
+  return made;
+}
+
+Result<std::size_t> FeaturesOf(const Config& c, const PublicFacts& facts, std::size_t size) {
+  if (c.model.name == "cnn") {
+    std::size_t features = 1;
+    TACIT_TRY(const auto image, Whole("model.image", c.model.image));
+    for (const std::size_t n : image) features *= n;
+    return features;
+  }
+  TACIT_TRY(const auto f, BuildObjective(c, facts));
+  const std::size_t none = f->dim(0), each = f->dim(1) - none;      // any other model grows by so many
+  return size < none ? 0 : (size - none) / each;
 }
 
 Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config& c) {
   PenaltyOptions o;
   o.weight = c.model.weight;
   o.radius = c.model.radius;
-  if (c.model.penalty == "l1") o.name = Penalty::kL1;
-  if (c.model.penalty == "l1box") o.name = Penalty::kL1Box;
-  if (c.model.penalty == "box") o.name = Penalty::kBox;
-  if (c.model.penalty == "l2ball") o.name = Penalty::kL2Ball;
+  o.ridge = c.model.ridge;
+  o.group_size = c.model.group;
+  for (const auto& p : kPenalties)
+    if (c.model.penalty == p.name) o.name = p.penalty;
   return MakeRegularizer(o);
 }
 
@@ -85,9 +167,8 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
                                         : RowNorm::kNone;
   pre.row_bound = o.row_bound;
   pre.label_bound = o.label_bound;
-  pre.labels = c.model.name == "logistic"  ? LabelKind::kBinary
-               : c.model.name == "softmax" ? LabelKind::kClass
-                                           : LabelKind::kReal;
+  for (const auto& l : kLosses)
+    if (c.model.name == l.name) pre.labels = l.labels;
   if (c.model.classes != 0 || facts.classes != 0)
     pre.classes = c.model.classes != 0 ? c.model.classes : facts.classes;
   TACIT_OK(Preprocess(pre, data));

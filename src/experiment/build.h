@@ -19,6 +19,8 @@ bool IsSynthetic(std::string_view source);
 
 Result<std::unique_ptr<Objective>> BuildObjective(const Config&, const PublicFacts&);
 Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config&);
+// How many features a row has if the model has `size` parameters; 0 if none fits.
+Result<std::size_t> FeaturesOf(const Config&, const PublicFacts&, std::size_t size);
 
 enum class Role { kTrain, kTest };
 // Loads and preprocesses one source. A known set's test part is asked for by its own name.

@@ -95,14 +95,32 @@ std::vector<Section> Describe(Config& c) {
   {
     Section& s = all.emplace_back(
         "model", "What is minimised: the mean over clients of their mean loss, plus public regularisers.");
-    s.Choice("name", &c.model.name, {"logistic", "softmax", "least-squares"}, "loss of a linear model");
+    s.Choice("name", &c.model.name,
+             {"logistic", "softmax", "least-squares", "absolute-deviation", "huber", "hinge",
+              "smoothed-hinge", "mlp", "cnn"},
+             "loss of a linear model, or a network with softmax loss: dense layers (mlp), convolutions and "
+             "dense layers (cnn)");
     s.Count("classes", &c.model.classes, kAnyCount,
-            "softmax: number of classes; 0: as the data set is known to have");
+            "softmax, mlp, cnn: number of classes; 0: as the data set is known to have");
+    s.Number("threshold", &c.model.threshold, Above(0),
+             "huber: where the square becomes a line; smoothed-hinge: width of the rounded corner");
+    s.Numbers("hidden", &c.model.hidden, AtLeast(1), "mlp, cnn: widths of the hidden dense layers");
+    s.Choice("activation", &c.model.activation, {"sigmoid", "relu"}, "mlp, cnn: after each hidden layer");
+    s.Numbers("image", &c.model.image, AtLeast(1), "cnn: channels, height and width of the image in a row");
+    s.Numbers("filters", &c.model.filters, AtLeast(1), "cnn: filters of each convolution");
+    s.Count("kernel", &c.model.kernel, AtLeast(1), "cnn: height and width of the filters");
+    s.Choice("pooling", &c.model.pooling, {"max", "mean", "none"}, "cnn: of 2 x 2, after each convolution");
+    s.Flag("convolution_relu", &c.model.convolution_relu, "cnn: ReLU between convolution and pooling");
     s.Number("l2", &c.model.l2, AtLeast(0), "weight of (l2/2) times the squared norm");
-    s.Choice("penalty", &c.model.penalty, {"none", "l1", "l1box", "box", "l2ball"},
-             "g: l1, l1 over the box [-radius, radius], or the indicator of a box or ball");
-    s.Number("weight", &c.model.weight, AtLeast(0), "weight of the l1 norm");
-    s.Number("radius", &c.model.radius, Above(0), "half the width of the box, or the radius of the ball");
+    s.Choice("penalty", &c.model.penalty,
+             {"none", "l1", "l1box", "box", "l2ball", "elastic-net", "l1ball", "simplex", "group-lasso"},
+             "g: l1, l1 over the box [-radius, radius], elastic net, group lasso, or the indicator of a box, "
+             "a ball or the simplex of sum radius");
+    s.Number("weight", &c.model.weight, AtLeast(0), "weight of the l1 norm or of the groups' norms");
+    s.Number("radius", &c.model.radius, Above(0),
+             "half the width of the box, the radius of the ball, or the sum on the simplex");
+    s.Number("ridge", &c.model.ridge, AtLeast(0), "elastic-net: weight of half the squared norm within g");
+    s.Count("group", &c.model.group, AtLeast(1), "group-lasso: so many neighbouring coordinates a group");
   }
   {
     Section& s =

@@ -36,10 +36,18 @@ struct Config {
   } data;
   struct {
     std::string name = "logistic";
-    std::size_t classes = 0;                  // softmax; 0: from the data set's public facts
+    std::size_t classes = 0;                  // softmax, mlp, cnn; 0: from the data set's public facts
+    double threshold = 1.0;
+    std::vector<double> hidden = {200};       // mlp and cnn: whole numbers
+    std::string activation = "relu";
+    std::vector<double> image = {1, 28, 28}, filters = {4, 8};     // cnn: whole numbers
+    std::size_t kernel = 4;
+    std::string pooling = "max";
+    bool convolution_relu = false;
     double l2 = 0.0;
     std::string penalty = "none";
-    double weight = 0.0, radius = 10.0;
+    double weight = 0.0, radius = 10.0, ridge = 0.0;
+    std::size_t group = 1;
   } model;
   struct {
     double epsilon = 1.0, delta = 1e-5;

@@ -461,11 +461,7 @@ Result<Evaluation> Evaluate(const SavedRun& run, const std::string& source,
   const auto known = FactsWithoutData(run.config);
   if (known.ok()) facts = *known;
   // Without public facts the model itself says how wide a row is.
-  const std::size_t outputs =
-      c.model.name == "softmax"
-          ? std::max<std::size_t>(1, c.model.classes != 0 ? c.model.classes : facts.classes)
-          : 1;
-  facts.features = run.model.size() / outputs;
+  TACIT_TRY(facts.features, FeaturesOf(c, facts, run.model.size()));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   if (objective->dim(facts.features) != run.model.size())
     return Fail(Code::kMalformed, "{}: the model has {} numbers, which is not a whole number per class",
