@@ -1,4 +1,6 @@
 // tacit: train, plan and account private federated learning from the command line.
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -33,7 +35,7 @@ int Report(const Error& error, bool as_json) {
   if (as_json)
     PrintJson({{"error", {{"code", code}, {"message", error.message}}}});
   else
-    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "tacit:"), error.message);
+    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "error:"), error.message);
   return code;
 }
 
@@ -70,16 +72,15 @@ CLI::App* Innermost(CLI::App& app) {
 }
 
 // A verb that does not exist, told before anything is parsed: the parser would blame the flags.
-std::optional<Error> UnknownVerb(const CLI::App& app, int argc, char** argv) {
+std::optional<Error> UnknownVerb(const CLI::App& app, const std::vector<std::string>& arguments) {
   const CLI::App* at = &app;
-  for (int i = 1; i < argc; ++i) {
+  for (const std::string& word : arguments) {
     const std::vector<std::string> verbs = NamesOf(*at);
-    if (verbs.empty()) return std::nullopt;
-    if (argv[i][0] == '-') return std::nullopt;
-    const CLI::App* next = FindVerb(*at, argv[i]);
+    if (verbs.empty() || word.starts_with("-")) return std::nullopt;
+    const CLI::App* next = FindVerb(*at, word);
     if (next == nullptr) {
-      const std::string near = Nearest(argv[i], verbs);
-      return Fail(Code::kInvalidArgument, "{}: no such verb{}; {}", argv[i],
+      const std::string near = Nearest(word, verbs);
+      return Fail(Code::kInvalidArgument, "{}: no such verb{}; {}", word,
                   at == &app ? "" : " of " + FullName(at),
                   near.empty() ? "there are " + Joined(verbs) : fmt::format("did you mean {}?", near));
     }
@@ -88,29 +89,49 @@ std::optional<Error> UnknownVerb(const CLI::App& app, int argc, char** argv) {
   return std::nullopt;
 }
 
+// The arguments with common flags that stand before the verb moved to the end, where the verb knows them.
+std::vector<std::string> VerbFirst(int argc, char** argv) {
+  std::vector<std::string> all(argv + 1, argv + argc), moved;
+  std::size_t at = 0;
+  while (at < all.size()) {
+    const std::string& word = all[at];
+    const bool valued = word == "--set" || word == "--threads" || word == "--seed";
+    if (!valued && word != "--json" && word != "--quiet" && word != "-q") break;
+    for (std::size_t take = valued ? 2 : 1; take > 0 && at < all.size(); --take) moved.push_back(all[at++]);
+  }
+  if (at == all.size()) return all;
+  all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(at));
+  all.insert(all.end(), moved.begin(), moved.end());
+  return all;
+}
+
 Error Explain(CLI::App& app, const CLI::ParseError& e) {
   const CLI::App* verb = Innermost(app);
-  const std::string help = fmt::format("; see {} --help", FullName(verb));
-  if (e.get_name() == "ExtrasError") {
+  const std::string full = FullName(verb), help = fmt::format("; see {} --help", full);
+  if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
     const std::vector<std::string> extra = app.remaining(true);
     const std::string first = extra.empty() ? "" : extra.front();
     if (first.starts_with("-")) {
       const std::string near = Nearest(first.substr(0, first.find('=')), FlagsOf(*verb));
-      return Fail(Code::kInvalidArgument, "{}: no such flag of {}{}", first, FullName(verb),
+      return Fail(Code::kInvalidArgument, "{}: no such flag of {}{}", first, full,
                   near.empty() ? help : fmt::format("; did you mean {}?", near));
     }
-    return Fail(Code::kInvalidArgument, "{}: one argument too many for {}{}", first, FullName(verb), help);
+    return Fail(Code::kInvalidArgument, "{}: one argument too many for {}{}", first, full, help);
   }
-  if (e.get_name() == "RequiredError" && !NamesOf(*verb).empty())
-    return Fail(Code::kInvalidArgument, "{}: needs one of {}{}", FullName(verb), Joined(NamesOf(*verb)),
-                help);
-  return Fail(Code::kInvalidArgument, "{}: {}{}", FullName(verb), e.what(), help);
+  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr) {
+    if (!NamesOf(*verb).empty())
+      return Fail(Code::kInvalidArgument, "{}: needs one of {}{}", full, Joined(NamesOf(*verb)), help);
+    for (const CLI::Option* option : verb->get_options())
+      if (option->get_required() && option->count() == 0)
+        return Fail(Code::kInvalidArgument, "{}: needs {}, {}{}", full,
+                    option->get_positional() ? option->get_type_name() : option->get_name(),
+                    option->get_description(), help);
+  }
+  return Fail(Code::kInvalidArgument, "{}: {}{}", full, e.what(), help);
 }
 
-bool WantsJson(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i)
-    if (std::strcmp(argv[i], "--json") == 0) return true;
-  return false;
+bool WantsJson(const std::vector<std::string>& arguments) {
+  return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
 }  // namespace
@@ -228,10 +249,12 @@ int Main(int argc, char** argv) {
       inner->set_help_flag("--help,-h", "this text");
   }
 
-  const bool as_json = WantsJson(argc, argv);
-  if (const auto unknown = UnknownVerb(app, argc, argv)) return Report(*unknown, as_json);
+  std::vector<std::string> arguments = VerbFirst(argc, argv);
+  const bool as_json = WantsJson(arguments);
+  if (const auto unknown = UnknownVerb(app, arguments)) return Report(*unknown, as_json);
   try {
-    app.parse(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());      // CLI11 takes them from the back
+    app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", Innermost(app)->help(FullName(Innermost(app)->get_parent())));
     return 0;

@@ -1,0 +1,438 @@
+// The program as a person or a script meets it: every case starts the built binary.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string Slurp(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* program = std::getenv("TACIT_PROGRAM");
+    ASSERT_NE(program, nullptr) << "set TACIT_PROGRAM to the built program";
+    program_ = program;
+    home_ = fs::temp_directory_path() / fmt::format("tacit_cli_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  pid_t Start(const std::vector<std::string>& arguments) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::setenv("NO_COLOR", "1", 1);
+    ::unsetenv("TACIT_DATA");
+    if (::chdir(home_.c_str()) != 0 || std::freopen("stdout.txt", "w", stdout) == nullptr ||
+        std::freopen("stderr.txt", "w", stderr) == nullptr)
+      ::_exit(127);
+    std::vector<char*> argv = {program_.data()};
+    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execv(program_.c_str(), argv.data());
+    ::_exit(127);
+  }
+  Outcome Wait(pid_t child) {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Slurp(home_ / "stdout.txt"),
+            Slurp(home_ / "stderr.txt")};
+  }
+  Outcome Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments)); }
+  json RunJson(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Outcome o = Run(arguments);
+    EXPECT_EQ(o.code, 0) << o.out << o.err;
+    json document = json::parse(o.out, nullptr, false);
+    EXPECT_FALSE(document.is_discarded()) << o.out;
+    return document;
+  }
+  std::string Write(const std::string& name, const std::string& text) {
+    std::ofstream(home_ / name, std::ios::binary) << text;
+    return name;
+  }
+  // A run of a blink: 400 made-up rows at 5 clients.
+  std::string Small(const std::string& more = "") {
+    return Write("small.toml",
+                 "data = { source = \"synthetic-logistic\", rows = 400, features = 12, clients = 5, row_norm "
+                 "= \"clip\" }\n"
+                 "model = { name = \"logistic\", l2 = 0.1, penalty = \"box\", radius = 5 }\n"
+                 "privacy = { epsilon = 4, delta = 1e-5, noise = \"replayable\" }\n"
+                 "algorithm = { rounds = 30, scaling = \"times_n\" }\n" +
+                     more);
+  }
+
+  std::string program_;
+  fs::path home_;
+};
+
+constexpr int kWrong = static_cast<int>(Code::kInvalidArgument), kMissing = static_cast<int>(Code::kNotFound),
+              kDamaged = static_cast<int>(Code::kMalformed);
+
+TEST_F(CliTest, WhatIsWrongIsNamed) {
+  Small();
+  Write("good.libsvm", "+1 1:0.5 2:1\n-1 1:0.25\n+1 2:0.125\n-1 1:1\n");
+  Write("bad_row.libsvm", "+1 1:0.5 2:1\n-1 1:0.25 nonsense\n");
+  Write("nan.libsvm", "+1 1:0.5 2:1\n-1 1:nan\n");
+  Write("nan.csv", "1,2,1\n3,nan,0\n");
+  Write("broken.toml", "[data\nsource = 3\n");
+  Write("key.toml", "[privacy]\nepsilonn = 1\n");
+  Write("table.toml", "[privcy]\nepsilon = 1\n");
+  Write("type.toml", "[privacy]\nepsilon = \"one\"\n");
+  const struct {
+    const char* why;
+    std::vector<std::string> arguments;
+    int code;
+    std::vector<std::string> message;
+  } kCases[] = {
+      {"no verb", {}, kWrong, {"Usage"}},
+      {"unknown verb", {"trian", "small.toml"}, kWrong, {"trian", "did you mean train"}},
+      {"unknown inner verb", {"data", "lists"}, kWrong, {"lists", "did you mean list"}},
+      {"inner verb left out", {"account"}, kWrong, {"gaussian", "ledger"}},
+      {"unknown flag",
+       {"train", "small.toml", "--thread", "2"},
+       kWrong,
+       {"--thread", "did you mean --threads"}},
+      {"one file too many", {"plan", "small.toml", "other.toml"}, kWrong, {"other.toml", "too many"}},
+      {"file left out", {"train"}, kWrong, {"FILE.toml"}},
+      {"threads that are no number",
+       {"train", "small.toml", "--threads", "two"},
+       kWrong,
+       {"--threads", "two"}},
+      {"missing experiment", {"train", "nowhere.toml"}, kMissing, {"nowhere.toml"}},
+      {"a folder for a file", {"train", "."}, kMissing, {"."}},
+      {"not TOML", {"train", "broken.toml"}, kDamaged, {"broken.toml:1"}},
+      {"wrong key", {"plan", "key.toml"}, kWrong, {"key.toml:2", "privacy.epsilonn", "privacy.epsilon"}},
+      {"wrong table", {"plan", "table.toml"}, kWrong, {"table.toml", "privcy", "privacy"}},
+      {"wrong type", {"plan", "type.toml"}, kWrong, {"type.toml:2", "privacy.epsilon", "\"one\""}},
+      {"wrong key of --set",
+       {"plan", "small.toml", "--set", "privacy.epsilo=1"},
+       kWrong,
+       {"privacy.epsilo", "did you mean privacy.epsilon"}},
+      {"--set without a value",
+       {"plan", "small.toml", "--set", "privacy.epsilon"},
+       kWrong,
+       {"table.key=value"}},
+      {"--set of a nonsense key where none is read", {"version", "--set", "a.b=1"}, kWrong, {"a.b"}},
+      {"budget of zero",
+       {"train", "small.toml", "--set", "privacy.epsilon=0"},
+       kWrong,
+       {"privacy.epsilon = 0", "above 0"}},
+      {"budget of NaN",
+       {"train", "small.toml", "--set", "privacy.epsilon=nan"},
+       kWrong,
+       {"privacy.epsilon = nan"}},
+      {"delta of one",
+       {"train", "small.toml", "--set", "privacy.delta=1"},
+       kWrong,
+       {"privacy.delta = 1", "(0, 1)"}},
+      {"delta above one", {"plan", "small.toml", "--set", "privacy.delta=3"}, kWrong, {"privacy.delta = 3"}},
+      {"delta of one in account",
+       {"account", "gaussian", "--noise-multiplier", "1", "--delta", "1"},
+       kWrong,
+       {"delta = 1"}},
+      {"delta left out", {"account", "gaussian", "--noise-multiplier", "1"}, kWrong, {"--delta"}},
+      {"negative multiplier",
+       {"account", "gaussian", "--noise-multiplier", "-1", "--delta", "1e-5"},
+       kWrong,
+       {"noise multiplier = -1"}},
+      {"no noise at all", {"account", "gaussian", "--delta", "1e-5"}, kWrong, {"--noise-multiplier"}},
+      {"two kinds of noise",
+       {"account", "gaussian", "--delta", "1e-5", "--noise-multiplier", "1", "--sigma", "1"},
+       kWrong,
+       {"one of"}},
+      {"unknown adjacency",
+       {"account", "gaussian", "--delta", "1e-5", "--noise-multiplier", "1", "--adjacency", "near"},
+       kWrong,
+       {"--adjacency", "near"}},
+      {"rounds of zero",
+       {"account", "gaussian", "--delta", "1e-5", "--noise-multiplier", "1", "--rounds", "0"},
+       kWrong,
+       {"--rounds"}},
+      {"missing ledger", {"account", "ledger", "nowhere"}, kMissing, {"nowhere"}},
+      {"more clients than rows",
+       {"train", "small.toml", "--set", "data.clients=500"},
+       kWrong,
+       {"data.clients = 500", "400 rows"}},
+      {"more clients than rows of a file",
+       {"train", "small.toml", "--set", "data.source=good.libsvm", "--set", "data.features=2", "--set",
+        "data.rows=0"},
+       kWrong,
+       {"5", "4 rows"}},
+      {"missing data",
+       {"train", "small.toml", "--set", "data.source=nowhere.csv"},
+       kMissing,
+       {"nowhere.csv"}},
+      {"malformed row",
+       {"train", "small.toml", "--set", "data.source=bad_row.libsvm", "--set", "data.rows=0", "--set",
+        "data.features=0"},
+       kDamaged,
+       {"bad_row.libsvm:2"}},
+      {"NaN in a LIBSVM file",
+       {"train", "small.toml", "--set", "data.source=nan.libsvm", "--set", "data.rows=0", "--set",
+        "data.features=0"},
+       kDamaged,
+       {"nan.libsvm:2"}},
+      {"NaN in a CSV file",
+       {"train", "small.toml", "--set", "data.source=nan.csv", "--set", "data.rows=0", "--set",
+        "data.features=0"},
+       kDamaged,
+       {"nan.csv:2"}},
+      {"unknown data set", {"data", "info", "a9b"}, kMissing, {"a9b", "did you mean a9a"}},
+      {"unknown run", {"evaluate", "runs/none", "--data", "x"}, kMissing, {"runs/none"}},
+      {"unknown figure", {"reproduce", "primal-dual/fig9"}, kMissing, {"primal-dual/fig9"}},
+      {"nothing to sweep", {"sweep", "small.toml"}, kWrong, {"nothing to sweep"}},
+      {"unknown option", {"options", "privacy.epsilo"}, kWrong, {"did you mean privacy.epsilon"}},
+      {"unknown shell", {"completion", "tcsh"}, kWrong, {"tcsh"}},
+      {"unknown topic", {"help", "trian"}, kWrong, {"did you mean train"}},
+      {"output that cannot be written",
+       {"train", "small.toml", "--set", "experiment.output=/proc/nowhere"},
+       static_cast<int>(Code::kIo),
+       {"/proc/nowhere"}},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    const Outcome plain = Run(c.arguments);
+    EXPECT_EQ(plain.code, c.code) << plain.err;
+    for (const std::string& part : c.message) EXPECT_NE(plain.err.find(part), std::string::npos) << plain.err;
+
+    std::vector<std::string> arguments = c.arguments;
+    arguments.push_back("--json");
+    const Outcome as_json = Run(arguments);
+    EXPECT_EQ(as_json.code, c.code) << as_json.out << as_json.err;
+    const json document = json::parse(as_json.out, nullptr, false);
+    ASSERT_TRUE(document.is_object() && document.contains("error")) << as_json.out;
+    EXPECT_EQ(document["error"]["code"], c.code);
+    EXPECT_TRUE(document["error"]["message"].is_string());
+  }
+}
+
+TEST_F(CliTest, TrainPrintsTheDocumentThatIsPromised) {
+  const json r = RunJson({"train", Small(), "--threads", "2"});
+  for (const char* key : {"algorithm", "mode", "rounds", "metrics", "privacy", "bytes_up", "bytes_down",
+                          "seconds", "threads", "model_sha256"})
+    EXPECT_TRUE(r.contains(key)) << key;
+  for (const char* key : {"unit", "adjacency", "delta", "certified_epsilon", "claimed_epsilon", "mu"})
+    EXPECT_TRUE(r["privacy"].contains(key)) << key;
+  EXPECT_EQ(r["algorithm"], "primal-dual");
+  EXPECT_EQ(r["mode"], "certified");
+  EXPECT_EQ(r["rounds"], 30);
+  EXPECT_EQ(r["threads"], 2);
+  EXPECT_TRUE(r["privacy"]["claimed_epsilon"].is_null());
+  EXPECT_LE(r["privacy"]["certified_epsilon"].get<double>(), 4.0);
+  EXPECT_GT(r["privacy"]["certified_epsilon"].get<double>(), 3.99);
+  EXPECT_EQ(r["model_sha256"].get<std::string>().size(), 64u);
+}
+
+TEST_F(CliTest, ThreadsChangeNothingAndSeedsDo) {
+  const std::string file = Small();
+  const json one = RunJson({"train", file, "--threads", "1"});
+  for (const char* threads : {"2", "3", "8"})
+    EXPECT_EQ(RunJson({"train", file, "--threads", threads})["model_sha256"], one["model_sha256"]);
+  const json seven = RunJson({"train", file, "--seed", "7"});
+  EXPECT_NE(seven["model_sha256"], one["model_sha256"]);
+  EXPECT_EQ(RunJson({"train", file, "--set", "experiment.seed=7"})["model_sha256"], seven["model_sha256"]);
+  EXPECT_EQ(RunJson({"--seed", "7", "train", file})["model_sha256"], seven["model_sha256"]);
+}
+
+TEST_F(CliTest, ARunIsKeptReadAndUsed) {
+  const Outcome o = Run({"train", Small(), "--set", "experiment.name=mine"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  for (const char* part :
+       {"Plan (from public constants", "ε so far", "Result", "PRIVACY CERTIFICATE", "Kept in runs/mine-"})
+    EXPECT_NE(o.out.find(part), std::string::npos) << part << " is not in\n" << o.out;
+  EXPECT_LT(o.out.find("Plan"), o.out.find("Result"));
+  EXPECT_EQ(o.out.find("\033["), std::string::npos);           // no colours in a file
+  fs::path run;
+  for (const auto& entry : fs::directory_iterator(home_ / "runs")) run = entry.path();
+  for (const char* file :
+       {"config.toml", "trace.jsonl", "model.npy", "certificate.json", "certificate.txt", "ledger.db"})
+    EXPECT_TRUE(fs::exists(run / file)) << file;
+  EXPECT_TRUE(json::parse(Slurp(run / "certificate.json"), nullptr, false).is_object());
+
+  // The resolved config is an experiment itself, and gives the same model.
+  const json again = RunJson({"train", (run / "config.toml").string()});
+  EXPECT_EQ(again["model_sha256"], json::parse(Slurp(run / "result.json"))["model_sha256"]);
+
+  const json ledger = RunJson({"account", "ledger", run.filename().string()});
+  ASSERT_EQ(ledger["runs"].size(), 1u);
+  EXPECT_EQ(ledger["runs"][0]["state"], "settled");
+  EXPECT_LE(ledger["runs"][0]["epsilon"].get<double>(), 4.0);
+
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += fmt::format("{} 1:{} 12:0.5\n", i % 2 == 0 ? "+1" : "-1", 0.1 * i);
+  Write("new.libsvm", rows);
+  const std::string name = run.string();
+  const json metrics = RunJson({"evaluate", name, "--data", "new.libsvm"});
+  EXPECT_EQ(metrics["rows"], 20);
+  EXPECT_TRUE(metrics["metrics"]["loss"].is_number());
+  const Outcome csv = Run({"predict", name, "--data", "new.libsvm", "-o", "out.csv"});
+  ASSERT_EQ(csv.code, 0) << csv.err;
+  const std::string predictions = Slurp(home_ / "out.csv");
+  EXPECT_EQ(predictions.substr(0, predictions.find('\n')), "row,prediction,score");
+  EXPECT_EQ(std::count(predictions.begin(), predictions.end(), '\n'), 21);
+  EXPECT_EQ(RunJson({"predict", name, "--data", "new.libsvm"})["predictions"].size(), 20u);
+}
+
+TEST_F(CliTest, APlanTouchesNoData) {
+  Write(
+      "elsewhere.toml",
+      "data = { source = \"not/here.csv\", rows = 1000, features = 20, clients = 10, row_norm = \"clip\" }\n"
+      "model = { l2 = 0.1, penalty = \"box\" }\nprivacy = { epsilon = 1, delta = 1e-4 }\nalgorithm = { "
+      "rounds = 50, initial_error = 10 }\n");
+  const json plan = RunJson({"plan", "elsewhere.toml"});
+  EXPECT_EQ(plan["schedule"].size(), 50u);
+  EXPECT_LE(plan["certified_epsilon"].get<double>(), 1.0);
+  EXPECT_LE(plan["schedule"][0]["epsilon"].get<double>(), plan["schedule"][49]["epsilon"].get<double>());
+  EXPECT_TRUE(plan["rounds_needed"].is_number());
+  const Outcome text = Run({"plan", "elsewhere.toml", "--all"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part : {"noise on gradient", "min{1/4, 1/L_f}", "(12)", "traffic"})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(RunJson({"plan", "elsewhere.toml", "--set", "privacy.mechanism=expose"})["certified_epsilon"],
+            "inf");
+}
+
+TEST_F(CliTest, PaperModeShowsClaimAndProof) {
+  // (1, 1e-4) calibrated by the zCDP conversion is (0.6937, 1e-4) in truth.
+  const json r = RunJson({"train", Small(), "--set", "algorithm.mode=paper", "--set", "privacy.epsilon=1",
+                          "--set", "privacy.delta=1e-4"});
+  EXPECT_EQ(r["privacy"]["claimed_epsilon"], 1.0);
+  EXPECT_NEAR(r["privacy"]["certified_epsilon"].get<double>(), 0.693681, 1e-5);
+}
+
+TEST_F(CliTest, AccountsAreExact) {
+  // μ = √100 / 10 = 1.
+  const json r =
+      RunJson({"account", "gaussian", "--noise-multiplier", "10", "--rounds", "100", "--delta", "1e-5"});
+  EXPECT_NEAR(r["epsilon"].get<double>(), 4.377178095681, 1e-11);
+  EXPECT_LE(r["epsilon_lower"].get<double>(), r["epsilon"].get<double>());
+  EXPECT_EQ(r["mu"], 1.0);
+  for (const char* key : {"delta", "method", "adjacency", "noise_multiplier", "rounds", "zcdp_epsilon"})
+    EXPECT_TRUE(r.contains(key)) << key;
+  const json sigma = RunJson(
+      {"account", "gaussian", "--sigma", "40", "--sensitivity", "4", "--rounds", "100", "--delta", "1e-5"});
+  EXPECT_EQ(sigma["epsilon"], r["epsilon"]);
+  const json clip =
+      RunJson({"account", "gaussian", "--sigma", "40", "--clip", "2", "--rounds", "100", "--delta", "1e-5"});
+  EXPECT_EQ(clip["epsilon"], r["epsilon"]);
+  const json half = RunJson({"account", "gaussian", "--sigma", "40", "--clip", "2", "--rounds", "100",
+                             "--delta", "1e-5", "--adjacency", "zero-out"});
+  EXPECT_EQ(half["noise_multiplier"], 20.0);
+  // The inverse keeps what was asked for, and no more than a hair better.
+  const json inverse =
+      RunJson({"account", "gaussian", "--epsilon", "1", "--rounds", "100", "--delta", "1e-4"});
+  EXPECT_LE(inverse["epsilon"].get<double>(), 1.0);
+  EXPECT_GT(inverse["epsilon"].get<double>(), 1 - 1e-12);
+}
+
+TEST_F(CliTest, SweepsResume) {
+  const std::string file = Small(
+      "sweep = { seeds = 2, grid = { algorithm.rounds = [5, 10], privacy.epsilon = [1, 4] } }\n"
+      "experiment = { oracle = true }\n");
+  const json first = RunJson({"sweep", file, "--jobs", "2"});
+  EXPECT_EQ(first["ran"], 8);
+  EXPECT_EQ(first["points"].size(), 4u);
+  EXPECT_EQ(first["points"][0]["metrics"]["optimality"]["count"], 2);
+  const json second = RunJson({"sweep", file, "--set", "runtime.threads=7"});
+  EXPECT_EQ(second["ran"], 0);
+  EXPECT_EQ(second["resumed"], 8);
+  EXPECT_EQ(second["points"], first["points"]);
+  const Outcome table = Run({"sweep", file, "--set", "algorithm.rounds=5"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("±"), std::string::npos) << table.out;
+}
+
+TEST_F(CliTest, CtrlCEndsWithACertificate) {
+  const pid_t child = Start({"train", Small(), "--set", "algorithm.rounds=10000000", "--set",
+                             "experiment.trace_every=10", "--json"});
+  // Interrupted once it trains: the first lines of the trace are there.
+  for (int i = 0; i < 6000; ++i) {
+    fs::path trace;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(home_ / "runs", ignored))
+      trace = entry.path() / "trace.jsonl";
+    if (!trace.empty() && fs::exists(trace) && fs::file_size(trace, ignored) > 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_EQ(::kill(child, SIGINT), 0);
+  const Outcome o = Wait(child);
+  EXPECT_EQ(o.code, 130) << o.err;
+  const json r = json::parse(o.out, nullptr, false);
+  ASSERT_TRUE(r.is_object()) << o.out << o.err;
+  EXPECT_EQ(r["interrupted"], true);
+  EXPECT_LT(r["privacy"]["certified_epsilon"].get<double>(), 4.0);
+  const fs::path folder = home_ / r["folder"].get<std::string>();
+  EXPECT_TRUE(fs::exists(folder / "certificate.json"));
+  EXPECT_TRUE(fs::exists(folder / "model.npy"));
+}
+
+TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
+  const std::vector<std::vector<std::string>> kVerbs = {
+      {"train"},         {"plan"},     {"account", "gaussian"}, {"account", "ledger"}, {"sweep"},
+      {"predict"},       {"evaluate"}, {"reproduce"},           {"data", "list"},      {"data", "info"},
+      {"data", "fetch"}, {"options"},  {"completion"},          {"version"},           {"help"}};
+  for (std::vector<std::string> verb : kVerbs) {
+    SCOPED_TRACE(verb.front());
+    std::vector<std::string> topic = {"help"};
+    topic.insert(topic.end(), verb.begin(), verb.end());
+    verb.emplace_back("--help");
+    const Outcome o = Run(verb);
+    EXPECT_EQ(o.code, 0);
+    for (const char* part : {"Usage: tacit", "Examples:", "--json", "--set", "--threads"})
+      EXPECT_NE(o.out.find(part), std::string::npos) << part << " is not in\n" << o.out;
+    EXPECT_EQ(Run(topic).out, o.out);
+  }
+  EXPECT_TRUE(RunJson({"data", "list"})["sets"].is_array());
+  EXPECT_EQ(RunJson({"data", "info", "a6a"})["features"], 122);
+  EXPECT_GT(RunJson({"options"})["options"].size(), 40u);
+  EXPECT_TRUE(RunJson({"reproduce", "--list"})["figures"].is_array());
+  EXPECT_TRUE(RunJson({"version"}).contains("version"));
+  EXPECT_TRUE(RunJson({"completion", "bash"}).contains("script"));
+  EXPECT_NE(Run({"help", "exit-codes"}).out.find("130"), std::string::npos);
+  EXPECT_NE(Run({"options", "--markdown"}).out.find("| `epsilon` |"), std::string::npos);
+}
+
+TEST_F(CliTest, CompletionScriptsParse) {
+  const Outcome script = Run({"completion", "bash"});
+  ASSERT_EQ(script.code, 0);
+  Write("complete.bash",
+        script.out +
+            "COMP_WORDS=(tacit tr); COMP_CWORD=1; _tacit; echo \"${COMPREPLY[*]}\"\n"
+            "COMP_WORDS=(tacit train --thr); COMP_CWORD=2; _tacit; echo \"${COMPREPLY[*]}\"\n");
+  const std::string out = (home_ / "complete.out").string();
+  ASSERT_EQ(std::system(fmt::format("bash {} > {} 2>&1", (home_ / "complete.bash").string(), out).c_str()), 0)
+      << Slurp(out);
+  EXPECT_EQ(Slurp(out), "train\n--threads\n");
+}
+
+}  // namespace
+}  // namespace tacit
