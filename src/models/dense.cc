@@ -25,21 +25,36 @@ inline void AxpyRows(const double* a, const double* const* b, std::size_t size, 
   }
 }
 
-// y += Σ_k coefficient(k) row(k): four at a time.
-template <class Coefficient, class RowOf>
-inline void StreamRows(std::size_t count, std::size_t size, double* y, Coefficient coefficient, RowOf row) {
-  std::size_t k = 0;
-  for (; k + 4 <= count; k += 4) {
-    const double a[4] = {coefficient(k), coefficient(k + 1), coefficient(k + 2), coefficient(k + 3)};
-    const double* b[4] = {row(k), row(k + 1), row(k + 2), row(k + 3)};
-    AxpyRows<4>(a, b, size, y);
+// y += Σ_{from ≤ k < count} coefficient(k) row(k), N at a time, the rest by fewer.
+template <std::size_t N, class Coefficient, class RowOf>
+inline void StreamRows(std::size_t from, std::size_t count, std::size_t size, double* y,
+                       Coefficient coefficient, RowOf row) {
+  std::size_t k = from;
+  for (; k + N <= count; k += N) {
+    double a[N];
+    const double* b[N];
+    for (std::size_t i = 0; i < N; ++i) {
+      a[i] = coefficient(k + i);
+      b[i] = row(k + i);
+    }
+    AxpyRows<N>(a, b, size, y);
   }
-  for (; k < count; ++k) {
-    const double a = coefficient(k);
-    const double* b = row(k);
-    AxpyRows<1>(&a, &b, size, y);
+  if constexpr (N > 1) {
+    if (k < count) StreamRows<N / 2>(k, count, size, y, coefficient, row);
   }
 }
+template <class Coefficient, class RowOf>
+inline void StreamRows(std::size_t count, std::size_t size, double* y, Coefficient coefficient, RowOf row) {
+  StreamRows<8>(0, count, size, y, coefficient, row);
+}
+
+// Passing over zeros pays where two thirds of the entries are: sums skip them and keep their bits.
+std::size_t NonZeros(const double* row, std::size_t size) {
+  std::size_t count = 0;
+  for (std::size_t j = 0; j < size; ++j) count += row[j] != 0;
+  return count;
+}
+bool Few(std::size_t nonzeros, std::size_t size) { return nonzeros < size / 3; }
 
 // A register tile: y[p][0 … 4L) += Σ_k a(p, k) b(k)[0 … 4L) for p < P. With `part` the last lanes hold
 // that many outputs only.
@@ -95,12 +110,34 @@ inline void ForColumns(std::size_t out, F f) {
 void DenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
                   const double* start, std::size_t out, double* z) {
   TACIT_CHECK(records <= kRecordBlock);
-  for (std::size_t r = 0; r < records; ++r)
-    for (std::size_t o = 0; o < out; ++o) z[r * out + o] = start ? start[o] : 0.0;
-  if (records < 3) {   // w is read once or twice: stream it
-    for (std::size_t r = 0; r < records; ++r)
+  const double* full[kRecordBlock];
+  double* sum[kRecordBlock];
+  std::size_t count = 0;
+  for (std::size_t r = 0; r < records; ++r) {
+    double* y = z + r * out;
+    for (std::size_t o = 0; o < out; ++o) y[o] = start ? start[o] : 0.0;
+    if (!Few(NonZeros(row[r], in), in)) {   // decided by the record alone
+      full[count] = row[r];
+      sum[count++] = y;
+      continue;
+    }
+    std::uint16_t place[512];
+    for (std::size_t at = 0; at < in; at += std::size(place)) {
+      const std::size_t end = std::min(in - at, std::size(place));
+      std::size_t found = 0;
+      for (std::size_t j = 0; j < end; ++j) {
+        place[found] = static_cast<std::uint16_t>(j);
+        found += row[r][at + j] != 0;
+      }
       StreamRows(
-          in, out, z + r * out, [&](std::size_t j) { return row[r][j]; },
+          found, out, y, [&](std::size_t k) { return row[r][at + place[k]]; },
+          [&](std::size_t k) { return w + (at + place[k]) * out; });
+    }
+  }
+  if (count < 3) {   // w is read once or twice: stream it
+    for (std::size_t r = 0; r < count; ++r)
+      StreamRows(
+          in, out, sum[r], [&](std::size_t j) { return full[r][j]; },
           [&](std::size_t j) { return w + j * out; });
     return;
   }
@@ -115,17 +152,17 @@ void DenseForward(const double* const* row, std::size_t records, std::size_t in,
         double* y[kRecords];
         const double* a[kRecords];
         for (std::size_t p = 0; p < kRecords; ++p) {
-          y[p] = z + (r + p) * out + o;
-          a[p] = row[r + p] + at;
+          y[p] = sum[r + p] + o;
+          a[p] = full[r + p] + at;
         }
         Tile<kRecords, lanes(), partial()>(
             depth, y, part, [&](std::size_t p, std::size_t k) { return a[p][k]; }, b);
         r += kRecords;
       };
-      while (r + 4 <= records) tile(std::integral_constant<std::size_t, 4>{});
-      if (records - r == 3) tile(std::integral_constant<std::size_t, 3>{});
-      if (records - r == 2) tile(std::integral_constant<std::size_t, 2>{});
-      if (records - r == 1) tile(std::integral_constant<std::size_t, 1>{});
+      while (r + 4 <= count) tile(std::integral_constant<std::size_t, 4>{});
+      if (count - r == 3) tile(std::integral_constant<std::size_t, 3>{});
+      if (count - r == 2) tile(std::integral_constant<std::size_t, 2>{});
+      if (count - r == 1) tile(std::integral_constant<std::size_t, 1>{});
     });
   }
 }
@@ -140,6 +177,22 @@ void SparseForward(const Row& row, const double* w, const double* start, std::si
 void AddOuter(const double* const* row, const double* const* d, std::size_t records, std::size_t in,
               std::size_t out, double* g) {
   TACIT_CHECK(records <= kRecordBlock);
+  std::size_t nonzeros = 0;
+  for (std::size_t r = 0; r < records; ++r) nonzeros += NonZeros(row[r], in);
+  if (Few(nonzeros, records * in)) {
+    for (std::size_t j = 0; j < in; ++j) {
+      std::uint8_t who[kRecordBlock];
+      std::size_t found = 0;
+      for (std::size_t r = 0; r < records; ++r) {
+        who[found] = static_cast<std::uint8_t>(r);
+        found += row[r][j] != 0;
+      }
+      StreamRows(
+          found, out, g + j * out, [&](std::size_t k) { return row[who[k]][j]; },
+          [&](std::size_t k) { return d[who[k]]; });
+    }
+    return;
+  }
   if (records < 6) {   // g is passed once: stream it
     for (std::size_t j = 0; j < in; ++j)
       StreamRows(
@@ -167,8 +220,32 @@ void AddOuter(const double* const* row, const double* const* d, std::size_t reco
   }
 }
 
-void AddSparseOuter(const Row& row, const double* d, std::size_t out, double* g) {
-  for (std::size_t k = 0; k < row.size; ++k) AxpyRows<1>(&row.value[k], &d, out, g + row.index[k] * out);
+void AddSparseOuter(const Row* row, const double* const* d, std::size_t records, std::size_t in,
+                    std::size_t out, double* g) {
+  TACIT_CHECK(records <= kRecordBlock);
+  std::size_t nonzeros = 0;
+  for (std::size_t r = 0; r < records; ++r) nonzeros += row[r].size;
+  if (nonzeros < records * (in / 16)) {   // too few to look for who shares a feature
+    for (std::size_t r = 0; r < records; ++r)
+      for (std::size_t k = 0; k < row[r].size; ++k)
+        AxpyRows<1>(&row[r].value[k], &d[r], out, g + row[r].index[k] * out);
+    return;
+  }
+  // Feature by feature, so that g is passed once; at[r] is how far record r has been read.
+  std::size_t at[kRecordBlock] = {};
+  for (std::size_t j = 0; j < in; ++j) {
+    double a[kRecordBlock];
+    std::uint8_t who[kRecordBlock];
+    std::size_t found = 0;
+    for (std::size_t r = 0; r < records; ++r) {
+      if (at[r] == row[r].size || row[r].index[at[r]] != j) continue;
+      a[found] = row[r].value[at[r]++];
+      who[found++] = static_cast<std::uint8_t>(r);
+    }
+    StreamRows(
+        found, out, g + j * out, [&](std::size_t k) { return a[k]; },
+        [&](std::size_t k) { return d[who[k]]; });
+  }
 }
 
 void AddWeighted(const double* weight, const double* const* d, std::size_t records, std::size_t size,

@@ -4,8 +4,8 @@
 // output o, so that a sparse input touches whole rows of it.
 //
 // Every element is summed in one fixed order by fused multiply-adds, whatever the tiles, the number of
-// records in a call or the vector width; so a record's values do not depend on its neighbours, and a
-// sparse row gives the bits of the dense one.
+// records in a call or the vector width, and terms of a zero input may be left out; so a record's values
+// do not depend on its neighbours, and a sparse row gives the bits of the dense one.
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +25,8 @@ void SparseForward(const Row& row, const double* w, const double* start, std::si
 // g[j·out + o] += Σ_r row[r][j] d[r][o], r ascending.
 void AddOuter(const double* const* row, const double* const* d, std::size_t records, std::size_t in,
               std::size_t out, double* g);
-void AddSparseOuter(const Row& row, const double* d, std::size_t out, double* g);
+void AddSparseOuter(const Row* row, const double* const* d, std::size_t records, std::size_t in,
+                    std::size_t out, double* g);
 
 // g[o] += Σ_r weight[r] d[r][o], r ascending.
 void AddWeighted(const double* weight, const double* const* d, std::size_t records, std::size_t size,

@@ -158,8 +158,9 @@ class Network final : public Objective {
         }
         double* into = g.data() + layer.weight;
         if (k == 0 && stages_.empty() && shard.sparse()) {
-          for (std::size_t r = 0; r < count; ++r)
-            AddSparseOuter(shard.row(record[r]), scaled[r], layer.out, into);
+          Row sparse[kRecordBlock];
+          for (std::size_t r = 0; r < count; ++r) sparse[r] = shard.row(record[r]);
+          AddSparseOuter(sparse, scaled, count, layer.in, layer.out, into);
         } else {
           for (std::size_t r = 0; r < count; ++r)
             row[r] = k == 0 && stages_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);

@@ -1,7 +1,7 @@
 """Loss, gradient and per-record norms of a network by PyTorch, for network_torch_test.cc.
 
-Reads JSON problems and writes beside each a file .out, one number a line: the mean loss, the sum of the records' gradients in the
-layout of objective.h, the records' norms.
+Reads JSON problems and writes beside each a file .out, one number a line: the mean loss, the sum of the
+records' gradients in the layout of objective.h, the records' norms.
 """
 import json
 import sys
