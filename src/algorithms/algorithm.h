@@ -29,7 +29,7 @@ struct Problem {
 // What a client owns.
 struct Holding {
   std::uint32_t id = 0;
-  std::size_t records = 0;          // public
+  std::size_t records = 0;          // what its sum is divided by: public
   Private<Shard> data;
   Ledger* ledger = nullptr;
 };

@@ -107,6 +107,7 @@ Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config& c) {
   PenaltyOptions o;
   o.weight = c.model.weight;
   o.radius = c.model.radius;
+  o.weights = c.model.weights;
   o.ridge = c.model.ridge;
   o.group_size = c.model.group;
   for (const auto& p : kPenalties)
@@ -160,6 +161,13 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
     TACIT_TRY(data, Load(load));
   }
   if (o.positive != 1.0) pre.positive = o.positive;
+  if (o.lower.size() != o.upper.size())
+    return Fail(Code::kInvalidArgument,
+                "data.lower has {} numbers and data.upper {}; give one of each, or one of each per feature",
+                o.lower.size(), o.upper.size());
+  pre.lower = o.lower;
+  pre.upper = o.upper;
+  pre.target = o.range == "positive" ? RangeTarget::kZeroToOne : RangeTarget::kMinusOneToOne;
   pre.scale *= o.scale;
   pre.intercept = o.intercept;
   pre.row_norm = o.row_norm == "clip"   ? RowNorm::kClip

@@ -70,6 +70,12 @@ std::vector<Section> Describe(Config& c) {
              "contiguous blocks, a seeded shuffle, sorted by label, Dirichlet over the classes, or the "
              "file's group_column");
     s.Number("alpha", &c.data.alpha, Above(0), "concentration of split = dirichlet");
+    s.Numbers("lower", &c.data.lower, {},
+              "public lower ends of the features' ranges: one for all, or one each; values are clamped; "
+              "empty: no ranges");
+    s.Numbers("upper", &c.data.upper, {}, "public upper ends of the features' ranges");
+    s.Choice("range", &c.data.range, {"symmetric", "positive"},
+             "what lower to upper is mapped to: [-1, 1] or [0, 1]");
     s.Number("scale", &c.data.scale, {}, "every feature is multiplied by this public constant");
     s.Flag("intercept", &c.data.intercept, "append a constant feature 1");
     s.Choice("row_norm", &c.data.row_norm, {"none", "clip", "unit"},
@@ -117,6 +123,8 @@ std::vector<Section> Describe(Config& c) {
              "g: l1, l1 over the box [-radius, radius], elastic net, group lasso, or the indicator of a box, "
              "a ball or the simplex of sum radius");
     s.Number("weight", &c.model.weight, AtLeast(0), "weight of the l1 norm or of the groups' norms");
+    s.Numbers("weights", &c.model.weights, AtLeast(0),
+              "weights of the l1 norm, one per parameter; empty: weight everywhere");
     s.Number("radius", &c.model.radius, Above(0),
              "half the width of the box, the radius of the ball, or the sum on the simplex");
     s.Number("ridge", &c.model.ridge, AtLeast(0), "elastic-net: weight of half the squared norm within g");
@@ -153,9 +161,12 @@ std::vector<Section> Describe(Config& c) {
     s.Count("rounds", &c.algorithm.rounds, {.lower = 1, .upper = 1e7}, "communication rounds T");
     s.Number("gamma", &c.algorithm.gamma, AtLeast(0),
              "step size; 0: the largest the theory allows, min{1/4, 1/L_f}");
-    s.Choice("allocation", &c.algorithm.allocation, {"dynamic", "static"},
-             "noise over rounds: water-filling against the error after the last round, or the same in every "
-             "round");
+    s.Choice("allocation", &c.algorithm.allocation, {"dynamic", "static", "geometric"},
+             "noise over rounds: water-filling against the error after the last round, the same in every "
+             "round, or "
+             "a variance that changes by ratio from round to round");
+    s.Number("ratio", &c.algorithm.ratio, {.lower = 0, .upper = 10, .lower_open = true},
+             "allocation = geometric: variance of a round over that of the round before");
     s.Choice("factor", &c.algorithm.factor, {"auto", "sharp", "printed"},
              "contraction factor behind the dynamic allocation; auto: sharp in certified mode, printed in "
              "paper mode");

@@ -22,6 +22,8 @@ struct Config {
     std::size_t clients = 10, rows_per_client = 0;
     std::string split = "blocks";
     double alpha = 0.3;
+    std::vector<double> lower, upper;         // public ranges of the features
+    std::string range = "symmetric";
     double scale = 1.0;
     bool intercept = false;
     std::string row_norm = "none";
@@ -47,6 +49,7 @@ struct Config {
     double l2 = 0.0;
     std::string penalty = "none";
     double weight = 0.0, radius = 10.0, ridge = 0.0;
+    std::vector<double> weights;              // of the l1 norm, one per parameter; empty: weight
     std::size_t group = 1;
   } model;
   struct {
@@ -63,30 +66,31 @@ struct Config {
     std::size_t rounds = 100;
     double gamma = 0.0;                       // 0: the largest step the theory allows
     std::string allocation = "dynamic", factor = "auto", scaling = "printed";
-    double strong_convexity = -1.0;           // −1: l2 times the scaling
-    double initial_error = 0.0;               // public guess of E[Φ¹]; 0: none
-    double variance_cap = std::numeric_limits<double>::infinity();     // on the noise of one released sum
+    double ratio = 0.99;  // geometric: variance of a round over that of the round before
+    double strong_convexity = -1.0;  // −1: l2 times the scaling
+    double initial_error = 0.0;  // public guess of E[Φ¹]; 0: none
+    double variance_cap = std::numeric_limits<double>::infinity();  // on the noise of one released sum
   } algorithm;
   struct {
     std::string name = "threads";
-    std::size_t threads = 0;                  // 0: one per core
+    std::size_t threads = 0;  // 0: one per core
   } runtime;
   struct {
     std::string name, output = "runs";
     std::size_t seed = 42;
-    std::size_t trace_every = 0;              // 0: about a hundred points a run
+    std::size_t trace_every = 0;  // 0: about a hundred points a run
     bool oracle = false;
     std::size_t reserve = 64;
   } experiment;
 
-  std::filesystem::path file;                 // where it came from; empty if none
+  std::filesystem::path file;  // where it came from; empty if none
 };
 
 // The sections of an experiment file, bound to the fields of this config (which must stay put).
 std::vector<Section> Describe(Config&);
 
-struct Assignment {                           // --set key=value
-  std::string key;                            // "privacy.epsilon"
+struct Assignment {  // --set key=value
+  std::string key;  // "privacy.epsilon"
   std::string value;
 };
 
@@ -96,8 +100,8 @@ Result<Config> LoadConfig(const std::filesystem::path& file, const std::vector<A
 Result<Config> ParseConfig(std::string_view toml, const std::string& name,
                            const std::vector<Assignment>& sets);
 Status SetKey(Config&, std::string_view full_key, const Value&);
-Result<Assignment> ParseAssignment(std::string_view text);       // "privacy.epsilon=2"
-std::string ToToml(Config);                   // resolved: every key with its value
-std::string OptionsReference();               // docs/options.md
+Result<Assignment> ParseAssignment(std::string_view text);  // "privacy.epsilon=2"
+std::string ToToml(Config);  // resolved: every key with its value
+std::string OptionsReference();  // docs/options.md
 
 }  // namespace tacit

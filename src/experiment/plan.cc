@@ -175,8 +175,21 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   };
   const Mu budget = budget_of(epsilon);
   p.mu_budget = budget.value();
+  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
+    return Fail(Code::kInvalidArgument,
+                "model.weights has {} numbers for {} parameters; give one each, or none",
+                c.model.weights.size(), p.dim);
   Shares shares = UniformShares(p.rounds);
-  if (c.algorithm.allocation == "dynamic" && !exposed) {  // without noise nothing is allocated or skipped
+  if (c.algorithm.allocation == "geometric" && !exposed) {
+    shares = GeometricShares(p.rounds, c.algorithm.ratio);
+    if (std::isfinite(c.algorithm.variance_cap))
+      return Fail(Code::kUnsupported,
+                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
+                  c.algorithm.variance_cap);
+    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
+                            NoiseCost(shares, log_q, log_delta, budget);
+  } else if (c.algorithm.allocation == "dynamic" &&
+             !exposed) {  // without noise nothing is allocated or skipped
     const double skip = certified ? kSkipShare : 0.0;  // a paper sends every round
     if (std::isfinite(c.algorithm.variance_cap)) {
       TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));

@@ -171,9 +171,14 @@ Status RunPrimalDual(Session& s, RunResult& r) {
 
   std::vector<PrimalDual::Client> clients;
   clients.reserve(plan.clients);
+  // What a client divides its sum by must not tell neighbours apart. Where a record may be there or not,
+  // that is the planned mean, a public number; otherwise neighbours have equally many records.
+  const bool fixed_divisor = plan.adjacency == Adjacency::kAddOrRemove;
+  const std::size_t divisor = std::max<std::size_t>(1, plan.rows / plan.clients);
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
-    clients.emplace_back(Holding{i, s.partition.size(i), s.partition.shard(i), &s.book->account(i)}, problem,
-                         *s.mechanism, o, plan.noise[plan.noise_of[i]]);
+    clients.emplace_back(
+        Holding{i, fixed_divisor ? divisor : s.partition.size(i), s.partition.shard(i), &s.book->account(i)},
+        problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
   }
   PrimalDual::Server server(o);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
@@ -276,6 +281,11 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
     }
     return planned.error();
   }
+  if (!planned.ok() && config.privacy.adjacency == Name(Adjacency::kAddOrRemove))
+    return Fail(Code::kInvalidArgument,
+                "privacy.adjacency = \"add-remove\": hides how many records there are, so that number must "
+                "not come from "
+                "the file; set data.rows and data.features as public constants, or use replace-one");
   if (planned.ok()) {
     s.facts = *planned;
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
