@@ -10,7 +10,7 @@
 //   worker i   Λ_i += x̃_i − x̄;  x_i = prox_{γ s g}( x̃_i − γ(x̃_i − x̄) )
 //
 // What is released is the noisy sum of per-record gradients, clipped to B in certified mode; x̃_i is
-// post-processing of it, since x_i and Λ_i are functions of earlier messages (x_i¹ = 0, Λ_i¹ = 0).
+// post-processing of it, since x_i and Λ_i are functions of earlier messages (x_i¹ public, Λ_i¹ = 0).
 // Proof, and where the printed algorithm differs: docs/algorithms/primal_dual.md.
 #include <cmath>
 
@@ -57,7 +57,7 @@ struct PrimalDual {
           mechanism_(&mechanism),
           o_(&o),
           sigma_(std::move(sigma)),
-          x_(problem.dim),
+          x_(problem.start.empty() ? Vec(problem.dim) : problem.start),
           lambda_(problem.dim),
           x_tilde_(problem.dim) {}
 

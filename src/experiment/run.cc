@@ -159,7 +159,10 @@ Status RunPrimalDual(Session& s, RunResult& r) {
                   .g = s.regularizer.get(),
                   .l2 = c.model.l2,
                   .dim = plan.dim,
-                  .clients = static_cast<std::uint32_t>(plan.clients)};
+                  .clients = static_cast<std::uint32_t>(plan.clients),
+                  .start = {}};
+  problem.start.resize(plan.dim);
+  s.objective->Initialise(c.experiment.seed, s.facts.features, problem.start);
   PrimalDual::Options o;
   o.gamma = plan.gamma;
   o.scale = c.algorithm.scaling == "printed" ? 1.0 / static_cast<double>(plan.clients) : 1.0;
