@@ -24,7 +24,7 @@ struct Problem {
   double l2 = 0;
   std::size_t dim = 0;
   std::uint32_t clients = 0;
-  Vec start;                        // where every client begins, public; empty: at 0
+  Vec start = {};                   // where every client begins, public; empty: at 0
 };
 
 // What a client owns.
