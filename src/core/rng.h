@@ -17,7 +17,16 @@
 
 namespace tacit {
 
-enum class Purpose : std::uint32_t { kData = 1, kPartition, kMinibatch, kCohort, kCompressor, kNoise, kModel, kTest };
+enum class Purpose : std::uint32_t {
+  kData = 1,
+  kPartition,
+  kMinibatch,
+  kCohort,
+  kCompressor,
+  kNoise,
+  kModel,
+  kTest
+};
 
 struct StreamId {
   std::uint64_t seed = 0;
@@ -28,7 +37,8 @@ struct StreamId {
 
 namespace internal {
 // Philox4x64-10: the block at a counter under a key.
-std::array<std::uint64_t, 4> Philox4x64(std::array<std::uint64_t, 4> counter, std::array<std::uint64_t, 2> key);
+std::array<std::uint64_t, 4> Philox4x64(std::array<std::uint64_t, 4> counter,
+                                        std::array<std::uint64_t, 2> key);
 }  // namespace internal
 
 // Counter-based generator (Philox4x64-10; Salmon et al., SC 2011). Satisfies
@@ -41,8 +51,8 @@ class Stream {
   static constexpr std::uint64_t min() { return 0; }
   static constexpr std::uint64_t max() { return ~std::uint64_t{0}; }
   double Uniform();                              // [0, 1), 53 bits
-  double Normal();                               // one word, by inversion; for synthetic data and tests; not for privacy
-  std::uint64_t Below(std::uint64_t n);          // uniform on 0..n-1, no modulo bias; n > 0
+  double Normal();  // one word, by inversion; for synthetic data and tests; not for privacy
+  std::uint64_t Below(std::uint64_t n);  // uniform on 0..n-1, no modulo bias; n > 0
  private:
   std::array<std::uint64_t, 2> key_;
   std::array<std::uint64_t, 4> counter_;
@@ -66,7 +76,7 @@ class NoiseRng {
   NoiseRng& operator=(NoiseRng&&) noexcept;
   ~NoiseRng();
 
-  std::uint64_t Bits();                          // 64 uniform bits
+  std::uint64_t Bits();  // 64 uniform bits
   void Fill(std::span<std::uint64_t> out);
   // Starts the stream of another id without allocating; only for a Replayable generator.
   void Rekey(StreamId id);

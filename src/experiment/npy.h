@@ -13,8 +13,8 @@ struct NpyArray {
   std::vector<std::size_t> shape;
   Vec values;
 };
-std::string NpyBytes(const std::vector<std::size_t>& shape, View values);        // the file as it is written
-Status WriteNpy(const std::filesystem::path&, const std::vector<std::size_t>& shape, View values);   // atomic
+std::string NpyBytes(const std::vector<std::size_t>& shape, View values);  // the file as it is written
+Status WriteNpy(const std::filesystem::path&, const std::vector<std::size_t>& shape, View values);  // atomic
 Result<NpyArray> ReadNpy(const std::filesystem::path&);
 Result<NpyArray> ParseNpy(std::string_view bytes, const std::string& name);
 
