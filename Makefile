@@ -2,7 +2,7 @@
 jobs := $(shell nproc)
 sources = $(shell git ls-files '*.h' '*.cc')
 
-.PHONY: help build demo test test-all format tidy clean
+.PHONY: help build demo test test-all bench format tidy clean
 help:                 ## this list
 	@sed -n 's/^\([a-z-]*\): *## */\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name what; do \
 	  printf '  make %-10s %s\n' "$$name" "$$what"; done
@@ -18,7 +18,9 @@ build:                ## install what is missing and build ./tacit
 demo:                 ## install, build, and train a private model on real data
 	@scripts/setup demo
 	@$(MAKE) --no-print-directory build
-	@./tacit train experiments/demo.toml
+	@if ./tacit data info fashion_mnist --json 2>/dev/null | grep -q '"here": true'; then ./tacit train experiments/demo.toml; \
+	else echo 'demo: Fashion-MNIST is not to be had here; training on generated data instead' >&2; \
+	  ./tacit train experiments/demo_generated.toml; fi
 
 test:                 ## install, build and run the tests (minutes)
 	@scripts/setup test
@@ -27,6 +29,15 @@ test:                 ## install, build and run the tests (minutes)
 test-all:             ## everything long: sanitizers, statistics, fuzzing, experiments (log: build/test-all.log)
 	@scripts/setup all
 	@scripts/test-all
+
+bench:                ## measure the hot paths (PyTorch beside them where python3 has it)
+	@scripts/setup bench
+	@mkdir -p build/bench
+	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DTACIT_BENCH=ON -DTACIT_TESTS=OFF >build/bench/configure.log
+	@cmake --build build/bench --target noise_bench network_bench -j $(jobs) >build/bench/build.log 2>&1 \
+	  || { grep -v '^\[' build/bench/build.log | head -n 100; exit 1; }
+	@build/bench/bench/noise_bench && build/bench/bench/network_bench
+	@python3 -c 'import torch' 2>/dev/null && python3 bench/network_torch.py || echo 'PyTorch is not installed: no comparison'
 
 format:               ## format the sources in place
 	@clang-format-19 -i $(sources)
