@@ -70,7 +70,7 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
                       {"verdict", Name(verdict.kind)},
                       {"numbers", verdict.numbers}});
     if (common.json) continue;
-    fmt::print("  {:<13} {}\n", Styled(stdout, StyleOf(verdict.kind), Name(verdict.kind)),
+    fmt::print("  {} {}\n", Styled(stdout, StyleOf(verdict.kind), fmt::format("{:<13}", Name(verdict.kind))),
                Wrapped(claim.text, 16));
     if (!claim.published.empty()) fmt::print("                published: {}\n", Wrapped(claim.published, 27));
     fmt::print("                ours: {}\n", verdict.numbers);

@@ -227,12 +227,12 @@ Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name) {
 }
 
 Result<std::filesystem::path> ExperimentsFolder() {
-  std::error_code error;
+  std::error_code error, absent;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  for (auto at = program.parent_path(); !error && at.has_relative_path(); at = at.parent_path())
+  for (auto at = program.parent_path(); at.has_relative_path(); at = at.parent_path())
     for (const char* below : {"experiments", "share/tacit/experiments"})
-      if (std::filesystem::is_regular_file(at / below / "demo.toml", error)) return at / below;
-  if (std::filesystem::is_directory("experiments", error)) return std::filesystem::path("experiments");
+      if (std::filesystem::is_regular_file(at / below / "demo.toml", absent)) return at / below;
+  if (std::filesystem::is_directory("experiments", absent)) return std::filesystem::path("experiments");
   return Fail(Code::kNotFound,
               "experiments: the folder is neither near the program ({}) nor here; run tacit in its clone",
               program.string());
