@@ -92,15 +92,14 @@ Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
   fmt::print("{}\n", Styled(stdout, Style::kBold,
                             fmt::format("{} Gaussian release{} at δ = {}", Grouped(a.rounds),
                                         a.rounds == 1 ? "" : "s", Digits(a.delta))));
-  line("ε", std::isinf(epsilon.upper) ? EpsilonText(epsilon.upper) : fmt::format("{:.12g}", epsilon.upper));
+  line("ε", EpsilonText(epsilon.upper, 12));
   if (!std::isinf(epsilon.upper))
     line("", fmt::format("exact: the truth lies in [{:.17g}, {:.17g}]", epsilon.lower, epsilon.upper));
   line("μ", fmt::format("{:.12g}", mu.value()));
   line("noise multiplier", fmt::format("{:.12g}{}  (σ divided by the sensitivity)", multiplier,
                                        a.epsilon ? ", the smallest that keeps ε" : ""));
   line("adjacency", a.adjacency);
-  line("ε by zCDP",
-       fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", EpsilonText(zcdp)));
+  line("ε by zCDP", fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", Digits(zcdp)));
   return 0;
 }
 

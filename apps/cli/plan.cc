@@ -96,7 +96,7 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   table.Print(stdout);
   if (!exposed)
     fmt::print("  ε by the exact Gaussian curve; the same noise by the zCDP conversion: {}\n",
-               EpsilonText(p.zcdp_epsilon));
+               Digits(p.zcdp_epsilon));
   for (const std::string& w : p.warnings) Warn(w);
 }
 

@@ -70,7 +70,14 @@ std::string Digits(double v, int significant) {
   return fmt::format("{:.{}g}", v, significant);
 }
 
-std::string EpsilonText(double v) { return std::isinf(v) ? "inf (not private)" : Digits(v); }
+std::string EpsilonText(double v, int significant) {
+  if (!std::isfinite(v)) return std::isinf(v) ? "inf (not private)" : "nan";
+  const std::string text = Digits(v, significant);
+  const double shown = std::strtod(text.c_str(), nullptr);
+  if (shown >= v) return text;
+  const double last = std::pow(10.0, std::floor(std::log10(v)) - significant + 1);
+  return Digits(shown + last, significant);
+}
 
 std::string Bytes(std::size_t n) {
   const char* const kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};

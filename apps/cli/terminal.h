@@ -15,7 +15,7 @@ std::string Styled(std::FILE* stream, Style, std::string_view text);
 bool IsTerminal(std::FILE* stream);
 
 std::size_t Width(std::string_view utf8);                  // columns, one per code point
-std::string EpsilonText(double);                             // "0.6937", "inf (not private)"
+std::string EpsilonText(double v, int significant = 4);      // rounded up: never below what was proved
 std::string Digits(double, int significant = 4);          // "0.01234", "1.2e-05"
 std::string Bytes(std::size_t);                            // "31.4 MB"
 std::string Duration(double seconds);                      // "8 s", "3 min 20 s"
