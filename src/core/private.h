@@ -8,9 +8,11 @@
 //
 // Bounded and Mechanism live in privacy/. What these types prove, and what they do not, is in
 // docs/privacy.md.
-#include <span>
+#include <functional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 namespace tacit {
 
@@ -27,10 +29,44 @@ namespace internal {
 template <class T> inline constexpr bool kIsPrivate = false;
 template <class T> inline constexpr bool kIsPrivate<Private<T>> = true;
 
-// A way out of Map: something F could write through.
-template <class T> inline constexpr bool kWritable = std::is_pointer_v<T>;
-template <class E, std::size_t N> inline constexpr bool kWritable<std::span<E, N>> = !std::is_const_v<E>;
-template <class T> inline constexpr bool kWritable<std::reference_wrapper<T>> = true;
+// A way out of Map: whether something outside could be written through a const T. Pointers and what
+// dereferences or iterates to an element that is not const (spans, smart pointers, iterators), functions
+// with state, classes that hold a reference (they cannot be assigned), and whatever consists of these. A
+// class that hides a pointer behind its own members is not seen.
+template <class T> consteval bool Writable();
+template <class Element, class Of> consteval bool WritableElement() {
+  using E = std::remove_reference_t<Element>;
+  if constexpr (std::is_same_v<std::remove_cv_t<E>, Of>)
+    return false;       // a path iterates to paths
+  else
+    return (std::is_lvalue_reference_v<Element> && !std::is_const_v<E>) || Writable<std::remove_cv_t<E>>();
+}
+template <class T> inline constexpr bool kWritableParts = false;
+template <class T> inline constexpr bool kWritableParts<std::reference_wrapper<T>> = true;
+template <class A, class B>
+inline constexpr bool kWritableParts<std::pair<A, B>> = Writable<A>() || Writable<B>();
+template <class... A> inline constexpr bool kWritableParts<std::tuple<A...>> = (Writable<A>() || ...);
+template <class... A> inline constexpr bool kWritableParts<std::variant<A...>> = (Writable<A>() || ...);
+template <class U> inline constexpr bool kWritableParts<Private<U>> = Writable<U>();
+
+template <class T> consteval bool Writable() {
+  if constexpr (std::is_reference_v<T> || std::is_pointer_v<T> || std::is_member_pointer_v<T>) {
+    return true;
+  } else if constexpr (std::is_array_v<T>) {
+    return Writable<std::remove_extent_t<T>>();
+  } else if constexpr (!std::is_class_v<T> || std::is_empty_v<T>) {
+    return false;
+  } else if constexpr (kWritableParts<T> || !std::is_move_assignable_v<T> || requires { &T::operator(); }) {
+    return true;
+  } else {
+    bool found = false;
+    if constexpr (requires(const T& t) { *t; })
+      found = found || WritableElement<decltype(*std::declval<const T&>()), T>();
+    if constexpr (requires(const T& t) { *t.begin(); })
+      found = found || WritableElement<decltype(*std::declval<const T&>().begin()), T>();
+    return found;
+  }
+}
 
 // Captureless lambdas and plain functions only: a constant has nowhere to put what it sees.
 template <auto F>
@@ -43,16 +79,17 @@ inline constexpr bool kStateless = std::is_pointer_v<decltype(F)> || std::is_emp
 template <class T>
 class Private {
  public:
+  static_assert(!internal::Writable<T>(), "a Private value owns what it holds: no pointer or writable view");
   Private() = default;
   explicit Private(T value) : value_(std::move(value)) {}      // entering is free
 
   // F(value, args...) → Private of its result. F is a constant, so it has nowhere to put what it
   // sees but its result, and Map is noexcept, so it cannot be thrown out. Private arguments are
-  // opened for F; writable pointers and spans are refused.
+  // opened for F; arguments through which F could write are refused.
   template <auto F, class... Args>
   auto Map(const Args&... args) const noexcept {
     static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
-    static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
+    static_assert(!(internal::Writable<Args>() || ...), "Map: pass inputs by value or const&");
     return Private<decltype(F(value_, Open(args)...))>(F(value_, Open(args)...));
   }
 
@@ -60,7 +97,7 @@ class Private {
   template <auto F, class R, class... Args>
   void Into(Private<R>& out, const Args&... args) const noexcept {
     static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
-    static_assert(!(internal::kWritable<Args> || ...), "Map: pass inputs by value or const&");
+    static_assert(!(internal::Writable<Args>() || ...), "Map: pass inputs by value or const&");
     F(value_, out.value_, Open(args)...);
   }
 
