@@ -31,7 +31,7 @@ struct PrimalDual {
 
   struct Down {
     Public<std::uint32_t> t;        // index into Options::rounds
-    Public<Vec> x_bar;              // x̄ of the round before; empty in the first
+    Released<Vec> x_bar;            // x̄ of the round before; empty in the first
     auto Fields() { return std::tie(t, x_bar); }
   };
   struct Up {
@@ -46,6 +46,11 @@ struct PrimalDual {
     const double a = o.scale / m, b = o.scale * o.l2;
     for (std::size_t j = 0; j < x.size(); ++j)
       x_tilde[j] = x[j] - o.gamma * (a * sum[j] + b * x[j] + lambda[j]);
+  }
+
+  static void Mean(const Vec& total, Vec& x_bar, const double& count) {      // x̄ = (1/n) Σ_i x̃_i
+    x_bar.resize(total.size());
+    for (std::size_t j = 0; j < total.size(); ++j) x_bar[j] = total[j] / count;
   }
 
   class Client {
@@ -101,20 +106,21 @@ struct PrimalDual {
     Vec x_, lambda_, x_tilde_;  // functions of past messages: not private
   };
 
-  struct Sum {  // Σ_i x̃_i of the clients that answered
-    Vec total;
+  struct Sum {  // Σ_i x̃_i of the clients that answered; total counts from the first one on
+    Released<Vec> total;
     std::uint32_t count = 0;
-    void Reset() { Fill(total, 0.0), count = 0; }
-    void Add(const Up& up) {
-      if (total.size() != up.x_tilde->size()) total.assign(up.x_tilde->size(), 0.0);
-      Axpy(1.0, *up.x_tilde, total);
-      ++count;
-    }
-    void Merge(const Sum& other) {
-      if (other.count == 0) return;
-      if (total.size() != other.total.size()) total.assign(other.total.size(), 0.0);
-      Axpy(1.0, other.total, total);
-      count += other.count;
+    void Reset() { count = 0; }
+    void Add(const Up& up) { Take(up.x_tilde, 1); }
+    void Merge(const Sum& other) { Take(other.total, other.count); }
+
+   private:
+    void Take(const Released<Vec>& x, std::uint32_t n) {
+      if (n == 0) return;
+      if (count == 0)
+        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
+      else
+        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
+      count += n;
     }
   };
 
@@ -123,13 +129,11 @@ struct PrimalDual {
     explicit Server(const Options& o) : o_(&o) {}
     bool Start(Down& down) {
       t_ = 0;
-      down = Down{Public<std::uint32_t>(0), Public<Vec>()};
+      down = Down{Public<std::uint32_t>(0), Released<Vec>()};
       return !o_->rounds.empty();
     }
     bool Round(const Sum& sum, Down& down) {
-      Vec& x_bar = down.x_bar.Mutable();  // x̄ = (1/n) Σ_i x̃_i
-      x_bar.resize(sum.total.size());
-      for (std::size_t j = 0; j < x_bar.size(); ++j) x_bar[j] = sum.total[j] / static_cast<double>(sum.count);
+      sum.total.Into<&Mean>(down.x_bar, static_cast<double>(sum.count));
       down.t.Mutable() = ++t_;
       return t_ < o_->rounds.size();
     }

@@ -147,9 +147,7 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
       load.csv.group = o.group_column;
       load.csv.drop = o.drop;
       load.csv.missing = o.missing;
-      if (o.separator.size() != 1)
-        return Fail(Code::kInvalidArgument, "data.separator = \"{}\": must be one character", o.separator);
-      load.csv.separator = o.separator[0];
+      load.csv.separator = o.separator.empty() ? ',' : o.separator[0];
       pre.positive = o.positive;
     }
     if (facts.features != 0) load.features = facts.features - (o.intercept ? 1 : 0);
@@ -161,10 +159,6 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
     TACIT_TRY(data, Load(load));
   }
   if (o.positive != 1.0) pre.positive = o.positive;
-  if (o.lower.size() != o.upper.size())
-    return Fail(Code::kInvalidArgument,
-                "data.lower has {} numbers and data.upper {}; give one of each, or one of each per feature",
-                o.lower.size(), o.upper.size());
   pre.lower = o.lower;
   pre.upper = o.upper;
   pre.target = o.range == "positive" ? RangeTarget::kZeroToOne : RangeTarget::kMinusOneToOne;

@@ -16,8 +16,7 @@ std::string UpText(const json& v, int digits = 4) {
   if (v.is_null()) return "none";
   if (v.is_string()) return "inf (not private)";
   const double scale = std::pow(10.0, digits), x = v.get<double>();
-  double up = std::ceil(x * scale) / scale;
-  if (std::ceil(x * scale) - x * scale > 1 - 1e-9) up = std::round(x * scale) / scale;  // 0.30000000000000004
+  const double up = std::ceil(x * scale) / scale;
   return fmt::format("{:.{}f}", up, digits);
 }
 
@@ -48,9 +47,9 @@ json Certificate(const RunResult& r, const Config& c) {
     caveats.push_back(std::string((*mechanism)->caveat()));
   if (r.replayable)
     caveats.push_back(
-        fmt::format("the noise is replayable from seed {}: whoever knows the seed can subtract it, so the "
-                    "guarantee holds "
-                    "only against those who do not. For experiments.",
+        fmt::format("the noise is replayable: whoever holds seed {} (it is printed here) and the config can "
+                    "test guesses of the data "
+                    "against it. The guarantee does not hold against them; for experiments.",
                     c.experiment.seed));
   if (!r.oracle_metrics.empty()) {
     std::string names;
@@ -66,8 +65,27 @@ json Certificate(const RunResult& r, const Config& c) {
     caveats.push_back("the run was interrupted; the certificate covers the rounds that were made.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
 
-  json budgets = nullptr;
-  if (!c.privacy.budgets.empty()) budgets = c.privacy.budgets;
+  const bool exposed = p.mechanism == "expose";
+  json per_client = nullptr;
+  if (!r.client_epsilon.empty()) {
+    per_client = json::array();
+    for (const double e : r.client_epsilon) per_client.push_back(Number(e));
+  }
+  const char* protects =
+      exposed                                 ? "nothing: values are released as they are"
+      : p.adjacency == Adjacency::kReplaceOne ? "one record of one client, whatever it is and whatever it is "
+                                                "replaced by, in everything that client "
+                                                "sends during the whole run"
+      : p.adjacency == Adjacency::kZeroOut
+          ? "whether one record of one client counts or is replaced by one that contributes nothing, in "
+            "everything "
+            "that client sends during the whole run"
+          : "whether one record of one client is there, in everything that client sends during the whole run";
+  const char* against = exposed ? "nobody"
+                                : "the server, every other client, and anyone who sees all messages: local "
+                                  "differential privacy, no "
+                                  "trusted party";
+  const double rho = r.mu * r.mu / 2;
   return {
       {"format", "tacit-certificate-1"},
       {"run", r.run},
@@ -81,18 +99,17 @@ json Certificate(const RunResult& r, const Config& c) {
         {"claim_source", r.claimed_epsilon ? json(p.claim_source) : json(nullptr)},
         {"delta", p.delta},
         {"mu", Number(r.mu)},
-        {"zcdp_epsilon", Number(p.zcdp_epsilon)},
+        {"zcdp_epsilon",
+         Number(std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(NextUp(rho)), Delta::Proven(p.delta)) : kInf)},
         {"unit", p.unit},
         {"adjacency", Name(p.adjacency)},
-        {"per_client_epsilon", budgets},
-        {"protects",
-         "one record of one client, whatever it is, in everything that client sends during the whole run"},
-        {"against",
-         "the server, every other client, and anyone who sees all messages: local differential privacy, no "
-         "trusted party"},
+        {"per_client_epsilon", per_client},
+        {"protects", protects},
+        {"against", against},
         {"not_covered",
-         "several records of one person together, who takes part, how many records a client has, and the "
-         "public constants of the config"}}},
+         "several records of one person together; who takes part and how the rows are split among clients, "
+         "which are taken as "
+         "given; the public constants of the config; and other runs on the same data, whose costs add up"}}},
       {"enforced",
        {{"clip", certified ? json(p.clip) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
@@ -101,10 +118,18 @@ json Certificate(const RunResult& r, const Config& c) {
          "floating-point error of the sums; the lattice adds its own rounding in each release"},
         {"composition", "exact Gaussian differential privacy, rounded up"},
         {"charged_before_release", true}}},
-      {"mechanism", {{"name", p.mechanism}, {"noise", c.privacy.noise}, {"generator", "AES-256-CTR"}}},
+      {"mechanism",
+       {{"name", p.mechanism},
+        {"noise", exposed ? "none" : c.privacy.noise},
+        {"generator", exposed ? "none" : "AES-256-CTR"}}},
       {"rounds", {{"done", r.rounds_done}, {"planned", p.rounds}, {"skipped", p.skipped}}},
       {"clients", p.clients},
-      {"data", {{"source", c.data.source}, {"rows", p.rows}, {"split", c.data.split}}},
+      {"data",
+       {{"source", c.data.source},
+        {"rows", p.rows},
+        {"split", c.data.split},
+        {"test", c.data.test.empty() ? json(nullptr) : json(c.data.test)},
+        {"test_declared_public", !c.data.test.empty()}}},
       {"model", {{"name", c.model.name}, {"dimension", p.dim}, {"sha256", r.model_sha256}}},
       {"caveats", caveats},
   };
@@ -126,9 +151,11 @@ std::string CertificateText(const json& j) {
   line("Gaussian DP", p["mu"].is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p["mu"], 6)));
   line("unit, adjacency",
        fmt::format("{}, {}", p["unit"].get<std::string>(), p["adjacency"].get<std::string>()));
-  line("mechanism", fmt::format("{}, noise from {}", j["mechanism"]["name"].get<std::string>(),
-                                j["mechanism"]["noise"] == "entropy" ? "the operating system's entropy"
-                                                                     : "a replayable seed"));
+  const std::string noise = j["mechanism"]["noise"];
+  line("mechanism", fmt::format("{}, {}", j["mechanism"]["name"].get<std::string>(),
+                                noise == "none"      ? "no noise"
+                                : noise == "entropy" ? "noise from the operating system's entropy"
+                                                     : "noise from a replayable seed"));
   line("rounds",
        fmt::format(
            "{} of {}{}", j["rounds"]["done"].get<std::size_t>(), j["rounds"]["planned"].get<std::size_t>(),
@@ -139,6 +166,9 @@ std::string CertificateText(const json& j) {
                                                    : fmt::format("every record's gradient is clipped to {:g}",
                                                                  j["enforced"]["clip"].get<double>()));
   line("model sha256", j["model"]["sha256"]);
+  if (!j["data"]["test"].is_null())
+    line("test data",
+         fmt::format("{}, declared public by the operator", j["data"]["test"].get<std::string>()));
   out += "  protects\n" + Wrapped(p["protects"], "    ");
   out += "  against\n" + Wrapped(p["against"], "    ");
   out += "  not covered\n" + Wrapped(p["not_covered"], "    ");

@@ -278,8 +278,9 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
 
 Result<Config> LoadConfig(const std::filesystem::path& file, const std::vector<Assignment>& sets) {
   if (file.empty()) return ParseConfig("", "", sets);
+  std::error_code ec;
   std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file))
+  if (!in || std::filesystem::is_directory(file, ec))
     return Fail(Code::kNotFound,
                 "{}: cannot be read; give the path of an experiment file, e.g. experiments/demo.toml",
                 file.string());

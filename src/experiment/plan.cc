@@ -93,6 +93,24 @@ Result<Adjacency> ParseAdjacency(const std::string& name) {
   return Fail(Code::kInvalidArgument, "privacy.adjacency = \"{}\": unknown", name);
 }
 
+// Public constants that fit each other, said before any data is read.
+Status CheckConstants(const Config& c) {
+  const auto& d = c.data;
+  if (d.lower.size() != d.upper.size())
+    return Fail(Code::kInvalidArgument,
+                "data.lower has {} numbers and data.upper {}; give one of each, or one of each per feature",
+                d.lower.size(), d.upper.size());
+  for (std::size_t i = 0; i < d.lower.size(); ++i)
+    if (!(d.lower[i] < d.upper[i]))
+      return Fail(Code::kInvalidArgument, "data.lower[{}] = {:g} is not below data.upper[{}] = {:g}", i,
+                  d.lower[i], i, d.upper[i]);
+  if (d.scale == 0)
+    return Fail(Code::kInvalidArgument, "data.scale = 0: every feature would be 0; give another constant");
+  if (d.separator.size() != 1)
+    return Fail(Code::kInvalidArgument, "data.separator = \"{}\": must be one character", d.separator);
+  return Ok{};
+}
+
 // The theory's constants for this problem, and warnings where they do not apply.
 PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objective& f, double scale,
                         Plan& p) {
@@ -103,9 +121,13 @@ PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objecti
   theory.sharp =
       c.algorithm.factor == "sharp" || (c.algorithm.factor == "auto" && c.algorithm.mode == "certified");
   if (std::isinf(theory.l_f)) {
-    p.warnings.push_back(
-        "no public smoothness constant (rows are not bounded: set data.row_norm); the step is limited by 1/4 "
-        "alone");
+    p.warnings.push_back(std::isinf(facts.row_bound)
+                             ? "no public smoothness constant: rows are not bounded (set data.row_norm); the "
+                               "step is limited by 1/4 alone"
+                             : fmt::format("model.name = \"{}\" has no smoothness constant; the step is "
+                                           "limited by 1/4 alone, and the theory does not "
+                                           "cover it",
+                                           c.model.name));
     theory.l_f = 4;
   }
   if (theory.gamma == 0) theory.gamma = theory.LargestStep();
@@ -119,6 +141,7 @@ PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objecti
 }  // namespace
 
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  TACIT_OK(CheckConstants(c));
   Plan p;
   const AlgorithmEntry& entry = Algorithms().front();
   const bool certified = c.algorithm.mode == "certified";
@@ -165,8 +188,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "lower it to at most {:g}",
         p.gamma, p.mu_f, p.factor, p.gamma_max);
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
-  const double delta_sum =
-      (p.adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * clip.value();      // Δ of the sum
+  // Δ of the sum: what the noise is calibrated to. The paper prints 2B, whatever the ledger's adjacency.
+  const double delta_sum = (p.adjacency == Adjacency::kReplaceOne || !certified ? 2.0 : 1.0) * clip.value();
   const Vec log_q = theory.LogWeights(p.rounds), log_delta(p.rounds, std::log(delta_sum));
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
@@ -285,6 +308,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   std::size_t lead = p.noise_of.front();  // the largest budget that someone has
   for (std::size_t at : p.noise_of)
     if (seen[at] > seen[lead]) lead = at;
+  p.epsilon = seen[lead];
+  p.mu_budget = budget_of(Epsilon::Proven(p.epsilon)).value();
   MuSquared spent{0.0};
   double cost = 0;  // Σ q_t ξ_t², ξ_t the noise on s·∇f_i
   for (std::size_t k = 0; k < active.size(); ++k) {
@@ -309,10 +334,15 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.certified_epsilon = certified_epsilon.upper;
   p.certified_epsilon_lower = certified_epsilon.lower;
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
-  if (!certified) {
-    p.claimed_epsilon = c.privacy.epsilon;
+  if (exposed)
+    p.warnings.push_back(
+        "privacy.mechanism = \"expose\": nothing is noised, so the run is not private, whatever "
+        "privacy.epsilon says");
+  if (!certified && !exposed) {
+    p.claimed_epsilon = p.epsilon;
     p.claim_source =
-        "Theorem 4.5: epsilon = rho + 2 sqrt(rho ln(1/delta)), assuming every record's gradient is bounded "
+        "Lemma 4.3 and Theorem 4.5: epsilon = rho + 2 sqrt(rho ln(1/delta)), assuming every record's "
+        "gradient is bounded "
         "by B";
     if (!bound)
       p.warnings.push_back(

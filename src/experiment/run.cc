@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "algorithms/primal_dual.h"
+#include "data/catalogue.h"
 #include "data/partition.h"
 #include "experiment/build.h"
 #include "experiment/npy.h"
@@ -48,6 +50,11 @@ Status WriteText(const fs::path& file, const std::string& text) {
 Result<fs::path> MakeFolder(const Config& c) {
   std::string name = c.experiment.name;
   if (name.empty()) name = c.file.empty() ? c.algorithm.name : c.file.stem().string();
+  if (name.find('/') != std::string::npos || name.front() == '.')
+    return Fail(
+        Code::kInvalidArgument,
+        "experiment.name = \"{}\": names a folder within experiment.output; use no / and no leading dot",
+        name);
   char stamp[32];
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -112,6 +119,31 @@ struct Session {
   std::ofstream trace;
   Workspace work;
 };
+
+// Replayable noise is named by everything that shapes the run, the data included: the same run again draws
+// the same noise, and no other run does, so that two runs never share noise that could be cancelled.
+std::uint64_t ReplaySeed(const Session& s) {
+  const Dataset& d = s.partition.data;
+  const std::string config = ToToml(s.config);
+  const std::string parts[] = {config.substr(0, config.find("[runtime]")),
+                               fmt::format("seed = {}", s.config.experiment.seed)};
+  EVP_MD_CTX* hash = EVP_MD_CTX_new();
+  TACIT_CHECK(hash != nullptr && EVP_DigestInit_ex(hash, EVP_sha256(), nullptr) == 1);
+  const auto add = [&](const void* data, std::size_t bytes) {
+    TACIT_CHECK(EVP_DigestUpdate(hash, data, bytes) == 1);
+  };
+  for (const std::string& p : parts) add(p.data(), p.size());
+  add(d.value.data(), d.value.size() * sizeof(double));
+  add(d.column.data(), d.column.size() * sizeof(std::uint32_t));
+  add(d.row_begin.data(), d.row_begin.size() * sizeof(std::uint64_t));
+  add(d.label.data(), d.label.size() * sizeof(double));
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  TACIT_CHECK(EVP_DigestFinal_ex(hash, digest, nullptr) == 1);
+  EVP_MD_CTX_free(hash);
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, digest, sizeof seed);
+  return seed;
+}
 
 Metrics Measure(Session& s, View mean_model, double consensus) {
   Metrics m;
@@ -187,7 +219,7 @@ Status RunPrimalDual(Session& s, RunResult& r) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const unsigned threads = c.runtime.threads != 0 ? static_cast<unsigned>(c.runtime.threads) : cores;
   NoiseSource noise;
-  if (c.privacy.noise == "replayable") noise.replay_seed = c.experiment.seed;
+  if (c.privacy.noise == "replayable") noise.replay_seed = ReplaySeed(s);
   ThreadRuntime<PrimalDual> runtime(threads, noise);
   r.threads = runtime.threads();
 
@@ -205,7 +237,10 @@ Status RunPrimalDual(Session& s, RunResult& r) {
 
   Watcher watcher;
   std::size_t reserved_until = 0;      // rounds whose budget is durable
-  watcher.before = [&](std::uint32_t) -> Status {
+  const auto interrupted = [&] { return s.hooks.interrupt != nullptr && s.hooks.interrupt->load(); };
+  watcher.before = [&](std::uint32_t round) -> Status {
+    if (interrupted())
+      return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, plan.rounds);
     if (!s.vault || r.rounds_done < reserved_until) return Ok{};
     // As many rounds again as were made: few writes, and a crash never costs more than was spent.
     const std::size_t block = std::max(c.experiment.reserve, r.rounds_done);
@@ -241,8 +276,6 @@ Status RunPrimalDual(Session& s, RunResult& r) {
     }
     if (s.hooks.progress)
       s.hooks.progress({report.round, plan.rounds, epsilon, elapsed(), point ? &metrics : nullptr});
-    if (s.hooks.interrupt != nullptr && s.hooks.interrupt->load() && !report.last)
-      return Fail(Code::kInterrupted, "interrupted after round {} of {}", report.round, plan.rounds);
     return Ok{};
   };
   if (Status done = runtime.Run(server, clients, watcher); !done.ok()) {
@@ -274,9 +307,18 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
             .trace = {},
             .work = {}};
   const auto planned = FactsWithoutData(config);
+  std::error_code ec;      // a path that cannot be looked at is a path that is not there
+  const bool is_file = !IsSynthetic(config.data.source) && FindSet(config.data.source) == nullptr;
   const bool shape_in_file = !planned.ok() && !config.data.source.empty() &&
-                             (config.data.rows == 0 || config.data.features == 0) &&
-                             std::filesystem::exists(config.data.source);
+                             (config.data.rows == 0 || config.data.features == 0) && is_file &&
+                             fs::exists(config.data.source, ec);
+  if (is_file && !config.data.test.empty() &&
+      (config.data.test == config.data.source || fs::equivalent(config.data.test, config.data.source, ec)))
+    return Fail(Code::kInvalidArgument,
+                "data.test = \"{}\" is the training data: test data must be public; name another file, or "
+                "set experiment.oracle = true "
+                "for a simulation",
+                config.data.test);
   if (!planned.ok() && !shape_in_file) {
     // A file that is not there is a better complaint than a shape that is not known.
     if (!config.data.source.empty() && (config.data.rows == 0 || config.data.features == 0)) {
@@ -299,6 +341,12 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
   if (planned.ok()) {
     TACIT_OK(CheckFacts(s.facts, real, config));
   } else {
+    if (s.partition.data.sparse() && config.data.features == 0)
+      return Fail(Code::kInvalidArgument,
+                  "data.features is not set: {} is sparse, and the largest index in it would be read off "
+                  "private rows; give the number "
+                  "of features as a public constant",
+                  config.data.source);
     s.facts = real;      // the shape of the file, and nothing else of it
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
     if (hooks.planned) hooks.planned(s.plan);
@@ -348,6 +396,15 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
   r.mu = mu.value();
   r.certified_epsilon = epsilon.upper;
   r.certified_epsilon_lower = epsilon.lower;
+  if (!config.privacy.budgets.empty()) {
+    std::map<double, double> known;      // few distinct budgets, many clients
+    for (std::uint32_t i = 0; i < s.book->size(); ++i) {
+      const MuSquared spent = s.book->account(i).spent();
+      const auto [at, added] = known.try_emplace(spent.value(), 0.0);
+      if (added) at->second = GdpEpsilon(Root(spent), Delta::Proven(s.plan.delta)).upper;
+      r.client_epsilon.push_back(at->second);
+    }
+  }
   r.claimed_epsilon = s.plan.claimed_epsilon;
   r.replayable = config.privacy.noise == "replayable";
   if (s.oracle) r.oracle_metrics = s.oracle->answered();
@@ -455,7 +512,8 @@ json ToJson(const Plan& p) {
 }
 
 Result<SavedRun> OpenRun(const std::filesystem::path& folder) {
-  if (!std::filesystem::is_directory(folder))
+  std::error_code ec;
+  if (!std::filesystem::is_directory(folder, ec))
     return Fail(Code::kNotFound, "{}: no such run folder; give the folder that `tacit train` wrote",
                 folder.string());
   SavedRun run;

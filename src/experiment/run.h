@@ -45,6 +45,7 @@ struct RunResult {
   bool interrupted = false;
   Metrics metrics;
   double mu = 0, certified_epsilon = 0, certified_epsilon_lower = 0;
+  std::vector<double> client_epsilon;  // per client, where privacy.budgets differ; empty otherwise
   std::optional<double> claimed_epsilon;
   bool replayable = false;
   std::vector<std::string> oracle_metrics;

@@ -189,12 +189,66 @@ TEST_F(Runs, CaveatsAreSaid) {
   const auto certificate = [&](std::vector<Assignment> sets) {
     return json::parse(Read(Good(std::move(sets)).folder / "certificate.json"));
   };
-  EXPECT_TRUE(Mentions(certificate({}), "replayable from seed 42"));
+  EXPECT_TRUE(Mentions(certificate({}), "whoever holds seed 42"));
   EXPECT_FALSE(Mentions(certificate({{"privacy.noise", "entropy"}}), "replayable"));
   EXPECT_TRUE(Mentions(certificate({{"privacy.mechanism", "gaussian"}}), "Mironov"));
   const json exposed = certificate({{"privacy.mechanism", "expose"}});
   EXPECT_TRUE(Mentions(exposed, "non-private"));
   EXPECT_EQ(exposed["privacy"]["certified_epsilon"], "inf");
+}
+
+TEST_F(Runs, TheCertificateSpeaksForItsMode) {
+  const auto certificate = [&](std::vector<Assignment> sets) {
+    return json::parse(Read(Good(std::move(sets)).folder / "certificate.json"));
+  };
+  const json exposed = certificate({{"privacy.mechanism", "expose"}, {"algorithm.mode", "paper"}});
+  EXPECT_TRUE(exposed["privacy"]["claimed_epsilon"].is_null());  // the paper claims nothing without noise
+  EXPECT_EQ(exposed["privacy"]["against"], "nobody");
+  EXPECT_EQ(exposed["mechanism"]["noise"], "none");
+  const std::string zero_out = certificate({{"privacy.adjacency", "zero-out"}})["privacy"]["protects"];
+  EXPECT_NE(zero_out.find("contributes nothing"), std::string::npos) << zero_out;
+  const json budgets = certificate({{"privacy.budgets", "[0.5, 1, 2, 3]"}, {"algorithm.mode", "paper"}});
+  EXPECT_EQ(budgets["privacy"]["claimed_epsilon"], 3.0);
+  ASSERT_EQ(budgets["privacy"]["per_client_epsilon"].size(), 4u);
+  EXPECT_NEAR(budgets["privacy"]["per_client_epsilon"][1].get<double>(), 0.693681,
+              1e-5);  // proved, not asked
+  const json test = certificate({{"data.test", "synthetic-logistic"}});
+  EXPECT_EQ(test["data"]["test"], "synthetic-logistic");
+  EXPECT_EQ(test["data"]["test_declared_public"], true);
+}
+
+TEST_F(Runs, PaperModeIsCalibratedAsPrintedWhateverTheAdjacency) {
+  const RunResult replace = Good({{"algorithm.mode", "paper"}});
+  const RunResult zero = Good({{"algorithm.mode", "paper"}, {"privacy.adjacency", "zero-out"}});
+  EXPECT_EQ(replace.plan.schedule.back().sigma, zero.plan.schedule.back().sigma);
+  EXPECT_LT(zero.certified_epsilon, replace.certified_epsilon);  // the weaker promise costs less
+}
+
+TEST_F(Runs, NeighboursDoNotShareReplayableNoise) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += fmt::format("{} 1:{} 2:1\n", i % 2 == 0 ? 1 : -1, i % 3);
+  const auto train = [&](const std::string& text) {
+    return Good({{"data.source", Write("same.svm", text).string()},
+                 {"data.rows", "40"},
+                 {"data.features", "2"},
+                 {"algorithm.rounds", "1"},
+                 {"model.penalty", "none"},
+                 {"privacy.epsilon", "0.01"}});
+  };
+  const RunResult a = train(rows), again = train(rows), b = train("-1" + rows.substr(1));
+  EXPECT_EQ(a.model, again.model);
+  // One record moves the model by at most γ·2B/(n m) per client; the noise is thousands of times that.
+  EXPECT_GT(std::abs(a.model[0] - b.model[0]), 0.25 * 2.0 / 40);
+}
+
+TEST_F(Runs, AnInterruptBeforeTheFirstRoundSpendsNothing) {
+  const std::atomic<bool> stop{true};
+  TrainHooks hooks;
+  hooks.interrupt = &stop;
+  const RunResult r = Good({}, hooks);
+  EXPECT_TRUE(r.interrupted);
+  EXPECT_EQ(r.rounds_done, 0u);
+  EXPECT_EQ(r.certified_epsilon, 0.0);
 }
 
 TEST_F(Runs, ReplayableNoiseRepeatsAndEntropyDoesNot) {
@@ -283,7 +337,7 @@ TEST_F(Runs, ASavedRunPredictsAndIsEvaluated) {
   const auto file = Evaluate(*saved, Write("new.svm", "+1 1:1 6:0.5\n-1 2:1\n").string(), {});
   ASSERT_TRUE(file.ok()) << file.error().message;
   ASSERT_EQ(file->rows, 2u);
-  const double norm = std::sqrt(1.25);      // the run's own preprocessing: rows of norm ≤ 1
+  const double norm = std::sqrt(1.25);  // the run's own preprocessing: rows of norm ≤ 1
   EXPECT_NEAR(file->scores[0], (r.model[0] + 0.5 * r.model[5]) / norm, 1e-12);
   EXPECT_NEAR(file->scores[1], r.model[1], 1e-12);
   EXPECT_EQ(OpenRun(folder_ / "none").error().code, Code::kNotFound);
@@ -319,10 +373,10 @@ TEST_F(Runs, MistakesAreSentencesThatNameThingValueAndRemedy) {
   const auto with = [&](const char* name, const std::string& text) -> std::vector<Assignment> {
     return {{"data.source", Write(name, text).string()},
             {"data.rows", "0"},
-            {"data.features", "0"},
+            {"data.features", "2"},
             {"data.clients", "2"}};
   };
-  EXPECT_EQ(Why(with("good.svm", good)), "");      // the shape of a file is read from it
+  EXPECT_EQ(Why(with("good.svm", good)), "");  // the number of rows is read from a file
   const struct {
     const char* why;
     std::vector<Assignment> sets;
@@ -334,10 +388,26 @@ TEST_F(Runs, MistakesAreSentencesThatNameThingValueAndRemedy) {
       {"NaN", with("nan.svm", good + "+1 1:nan\n"), {"nan.svm: line 5"}},
       {"infinity", with("inf.csv", "1,2,1\n3,inf,0\n"), {"inf.csv: line 2"}},
       {"more clients than rows", {{"data.clients", "401"}}, {"data.clients = 401", "400 rows", "lower it"}},
+      {"the width of sparse rows is not read from them",
+       {{"data.source", Write("wide.svm", good).string()},
+        {"data.rows", "0"},
+        {"data.features", "0"},
+        {"data.clients", "2"}},
+       {"data.features is not set", "wide.svm", "public constant"}},
+      {"the training file as test data",
+       {{"data.source", Write("both.svm", good).string()},
+        {"data.test", (folder_ / "both.svm").string()},
+        {"data.rows", "4"},
+        {"data.features", "2"},
+        {"data.clients", "2"}},
+       {"data.test", "both.svm", "is the training data", "experiment.oracle"}},
+      {"a range upside down",
+       {{"data.lower", "[1]"}, {"data.upper", "[0]"}},
+       {"data.lower[0] = 1", "data.upper[0] = 0"}},
       {"more clients than a file has rows",
        {{"data.source", Write("few.svm", good).string()},
         {"data.rows", "0"},
-        {"data.features", "0"},
+        {"data.features", "2"},
         {"data.clients", "5"}},
        {"5", "4", "clients"}},
       {"fewer rows than said",
