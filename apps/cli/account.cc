@@ -14,7 +14,7 @@ constexpr const char* kMethod = "Gaussian differential privacy, exact";
 
 struct GaussianArguments {
   std::optional<double> multiplier, sigma, sensitivity, clip, epsilon;
-  std::uint64_t rounds = 1;
+  double rounds = 1;
   double delta = 0;
   std::string adjacency = "replace-one";
 };
@@ -48,18 +48,23 @@ Result<double> Multiplier(const GaussianArguments& a) {
 
 Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
   TACIT_OK(common.ExpectNoSets("account"));
-  if (a.rounds == 0) return Fail(Code::kInvalidArgument, "--rounds = 0: must be at least 1");
+  // Above, not every whole number is a double.
+  if (!(a.rounds >= 1 && a.rounds <= 1e15 && a.rounds == std::floor(a.rounds)))
+    return Fail(Code::kInvalidArgument, "--rounds = {}: must be a whole number in [1, 1e15]", a.rounds);
+  if (!(a.delta > 0 && a.delta < 1))
+    return Fail(Code::kInvalidArgument,
+                "--delta = {}: must be in (0, 1); Gaussian noise reaches no δ of 0, use e.g. 1e-6", a.delta);
   TACIT_TRY(const Delta delta, Delta::Of(a.delta));
-  const auto rounds = static_cast<double>(a.rounds);
+  const double rounds = a.rounds;
+  const auto count = static_cast<std::uint64_t>(rounds);
   double multiplier = 0;
   if (a.epsilon) {
     if (a.multiplier || a.sigma)
       return Fail(Code::kInvalidArgument,
                   "--epsilon asks for the noise: leave out --noise-multiplier and --sigma");
+    if (!(*a.epsilon > 0 && *a.epsilon <= 1e100))
+      return Fail(Code::kInvalidArgument, "--epsilon = {}: must be in (0, 1e100]", *a.epsilon);
     TACIT_TRY(const Epsilon epsilon, Epsilon::Of(*a.epsilon));
-    if (delta.value() == 0)
-      return Fail(Code::kInvalidArgument,
-                  "--delta = 0: no Gaussian noise reaches it; give a δ above 0, e.g. 1e-6");
     const Mu mu = GdpMu(epsilon, delta);
     if (!(mu.value() > 0))
       return Fail(Code::kBudget,
@@ -75,7 +80,7 @@ Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
   const Mu mu = Mu::Proven(DivUp(SqrtUp(rounds), multiplier));
   const Mu below = Mu::Proven(std::max(0.0, NextDown(NextDown(NextDown(mu.value())))));
   const Interval epsilon{.lower = GdpEpsilon(below, delta).lower, .upper = GdpEpsilon(mu, delta).upper};
-  const double zcdp = ZcdpEpsilon(Rho::Proven(MulUp(mu.value(), mu.value()) / 2), delta);
+  const double zcdp = ZcdpEpsilon(Rho::Proven(MulUp(MulUp(mu.value(), mu.value()), 0.5)), delta);
   if (common.json)
     return PrintJson({{"epsilon", Number(epsilon.upper)},
                       {"epsilon_lower", Number(epsilon.lower)},
@@ -84,22 +89,24 @@ Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
                       {"mu", Number(mu.value())},
                       {"adjacency", a.adjacency},
                       {"noise_multiplier", Number(multiplier)},
-                      {"rounds", a.rounds},
+                      {"rounds", count},
                       {"zcdp_epsilon", Number(zcdp)}});
   const auto line = [](const char* name, const std::string& text) {
     fmt::print("  {:<17} {}\n", name, text);
   };
   fmt::print("{}\n", Styled(stdout, Style::kBold,
-                            fmt::format("{} Gaussian release{} at δ = {}", Grouped(a.rounds),
-                                        a.rounds == 1 ? "" : "s", Digits(a.delta))));
+                            fmt::format("{} Gaussian release{} at δ = {}", Grouped(count),
+                                        count == 1 ? "" : "s", DigitsUp(a.delta))));
   line("ε", EpsilonText(epsilon.upper, 12));
   if (!std::isinf(epsilon.upper))
     line("", fmt::format("exact: the truth lies in [{:.17g}, {:.17g}]", epsilon.lower, epsilon.upper));
-  line("μ", fmt::format("{:.12g}", mu.value()));
-  line("noise multiplier", fmt::format("{:.12g}{}  (σ divided by the sensitivity)", multiplier,
-                                       a.epsilon ? ", the smallest that keeps ε" : ""));
+  line("μ", DigitsUp(mu.value(), 12));
+  line("noise multiplier", fmt::format("{}  (σ divided by the sensitivity)",
+                                       a.epsilon ? DigitsUp(multiplier, 12) + ", the smallest that keeps ε"
+                                                 : Digits(multiplier, 12)));
   line("adjacency", a.adjacency);
-  line("ε by zCDP", fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", Digits(zcdp)));
+  line("ε by zCDP",
+       fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", DigitsUp(zcdp)));
   return 0;
 }
 
@@ -126,8 +133,8 @@ Result<int> OfLedger(const Common& common, const std::string& where) {
     const Interval epsilon = GdpEpsilon(Root(spent), delta);
     const double allowed = GdpEpsilon(Root(budget), delta).upper;
     table.Add({r.run, r.data, r.mode, r.unit, r.adjacency, Grouped(r.spent.size()),
-               Digits(Root(spent).value()), EpsilonText(epsilon.upper),
-               std::isinf(allowed) ? "none" : Digits(allowed), Digits(r.delta), r.state});
+               DigitsUp(Root(spent).value()), EpsilonText(epsilon.upper),
+               std::isinf(allowed) ? "none" : DigitsUp(allowed), DigitsUp(r.delta), r.state});
     runs.push_back({{"run", r.run},
                     {"data", r.data},
                     {"mode", r.mode},

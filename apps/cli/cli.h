@@ -25,10 +25,12 @@ struct Common {
   bool json = false;                   // one JSON document on stdout, errors too
   bool quiet = false;                  // nothing on stderr but errors
   std::vector<std::string> sets;       // --set table.key=value
-  std::optional<std::size_t> threads, seed;
+  std::optional<std::string> threads, seed;      // as written: checked with the keys they set
 
   // --set in order, then --threads and --seed.
   Result<std::vector<Assignment>> Assignments() const;
+  // Of verbs that make many runs of one thread each: --jobs or, if that is 0, --threads.
+  unsigned Jobs(unsigned asked) const;
   // For verbs without an experiment: a --set there is checked and said to change nothing.
   Status ExpectNoSets(const char* verb) const;
 };

@@ -172,9 +172,14 @@ Result<std::vector<Assignment>> Common::Assignments() const {
     TACIT_TRY(Assignment a, ParseAssignment(text));
     all.push_back(std::move(a));
   }
-  if (threads) all.push_back({"runtime.threads", fmt::format("{}", *threads)});
-  if (seed) all.push_back({"experiment.seed", fmt::format("{}", *seed)});
+  if (threads) all.push_back({"runtime.threads", *threads});
+  if (seed) all.push_back({"experiment.seed", *seed});
   return all;
+}
+
+unsigned Common::Jobs(unsigned asked) const {
+  if (asked != 0 || !threads) return asked;
+  return static_cast<unsigned>(std::min(std::strtod(threads->c_str(), nullptr), 4096.0));
 }
 
 Status Common::ExpectNoSets(const char* verb) const {
@@ -190,6 +195,12 @@ Status Common::ExpectNoSets(const char* verb) const {
 
 CLI::App* AddVerb(CLI::App& parent, Invocation& run, const char* name, const char* summary,
                   const char* examples) {
+  const CLI::Validator whole(
+      [](const std::string& text) {
+        const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string() : fmt::format("{} is not a whole number from 0 upwards", text);
+      },
+      "");
   CLI::App* verb = parent.add_subcommand(name, summary);
   verb->add_flag("--json", run.common.json, "print one JSON document on stdout, errors included");
   verb->add_flag("--quiet,-q", run.common.quiet, "no progress and no notes on stderr");
@@ -199,8 +210,11 @@ CLI::App* AddVerb(CLI::App& parent, Invocation& run, const char* name, const cha
       ->take_all()
       ->expected(1);
   verb->add_option("--threads", run.common.threads, "number of threads; changes nothing in the result")
-      ->type_name("N");
-  verb->add_option("--seed", run.common.seed, "short for --set experiment.seed=N")->type_name("N");
+      ->type_name("N")
+      ->check(whole);
+  verb->add_option("--seed", run.common.seed, "short for --set experiment.seed=N")
+      ->type_name("N")
+      ->check(whole);
   if (examples[0] != '\0') verb->footer(fmt::format("Examples:\n{}", examples));
   return verb;
 }
@@ -289,6 +303,9 @@ int main(int argc, char** argv) {
     return tacit::cli::Main(argc, argv);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "tacit: out of memory; use fewer rows, features or clients\n");
+    return static_cast<int>(tacit::Code::kIo);
+  } catch (const std::system_error& e) {      // fmt::print, on a full disk or a closed pipe
+    fmt::print(stderr, "tacit: the output cannot be written: {}\n", e.code().message());
     return static_cast<int>(tacit::Code::kIo);
   } catch (const std::exception& e) {
     fmt::print(stderr, "tacit: internal error: {}\n", e.what());

@@ -4,11 +4,14 @@
 
 #include "cli.h"
 #include "experiment/run.h"
+#include "privacy/gdp.h"
 
 namespace tacit::cli {
 namespace {
 
 void Line(const char* name, const std::string& text) { fmt::print("  {:<12} {}\n", name, Wrapped(text, 15)); }
+
+constexpr std::size_t kMostJsonRounds = 1000;      // unless --all: ten million would be gigabytes
 
 // About `wanted` indices of 0 … n − 1, evenly spread, with both ends.
 std::vector<std::size_t> Spread(std::size_t n, std::size_t wanted) {
@@ -16,6 +19,19 @@ std::vector<std::size_t> Spread(std::size_t n, std::size_t wanted) {
   if (wanted == 0 || n <= wanted) wanted = n;
   for (std::size_t k = 0; k < wanted; ++k) picked.push_back(wanted == 1 ? 0 : k * (n - 1) / (wanted - 1));
   return picked;
+}
+
+// ε after each of the rounds picked, ascending: one pass over the schedule.
+std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& picked) {
+  if (std::isinf(p.certified_epsilon)) return std::vector<double>(picked.size(), kInf);
+  std::vector<double> out;
+  MuSquared spent{0.0};
+  std::size_t next = 0;
+  for (const std::size_t k : picked) {
+    for (; next <= k; ++next) spent = spent + Squared(Mu::Proven(p.schedule[next].mu));
+    out.push_back(GdpEpsilon(Root(spent), Delta::Proven(p.delta)).upper);
+  }
+  return out;
 }
 
 void PrintTheory(const Plan& p) {
@@ -40,9 +56,14 @@ Result<int> Run(const Common& common, const std::string& file, bool all) {
   TACIT_TRY(const PublicFacts facts, FactsWithoutData(config));
   TACIT_TRY(const Plan plan, MakePlan(config, facts));
   if (common.json) {
-    nlohmann::json document = ToJson(plan);
-    for (std::size_t k = 0; k < plan.schedule.size(); ++k)
-      document["schedule"][k]["epsilon"] = Number(plan.EpsilonAfter(k));
+    const std::vector<std::size_t> picked = Spread(plan.schedule.size(), all ? 0 : kMostJsonRounds);
+    const std::vector<double> epsilon = EpsilonAfter(plan, picked);
+    Plan shown = plan;
+    shown.schedule.clear();
+    for (const std::size_t k : picked) shown.schedule.push_back(plan.schedule[k]);
+    nlohmann::json document = ToJson(shown);
+    for (std::size_t i = 0; i < picked.size(); ++i) document["schedule"][i]["epsilon"] = Number(epsilon[i]);
+    document["schedule_complete"] = picked.size() == plan.schedule.size();
     return PrintJson(document);
   }
   PrintPlan(plan, config, all ? 0 : 12);
@@ -61,17 +82,19 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   if (exposed) {
     Line("promise", "none: mechanism = expose releases the gradients as they are");
   } else if (p.mode == "paper") {
-    Line("claim", fmt::format("ε = {}, δ = {} for one {}: {}", Digits(p.epsilon), Digits(p.delta), p.unit,
+    Line("claim", fmt::format("ε = {}, δ = {} for one {}: {}", Digits(p.epsilon), DigitsUp(p.delta), p.unit,
                               p.claim_source));
     Line("certified", fmt::format("ε = {} at δ = {}: what can be proved of the same noise",
-                                  EpsilonText(p.certified_epsilon), Digits(p.delta)));
+                                  EpsilonText(p.certified_epsilon), DigitsUp(p.delta)));
   } else {
     Line("promise",
          fmt::format(
              "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all messages of the run",
-             Digits(p.epsilon), Digits(p.delta), p.unit, Name(p.adjacency)));
+             DigitsUp(p.epsilon), DigitsUp(p.delta), p.unit, Name(p.adjacency)));
     if (!c.privacy.budgets.empty())
-      Line("", "clients have their own budgets (privacy.budgets); the schedule below is the first client's");
+      Line("",
+           "clients have their own budgets (privacy.budgets); this and the schedule below are of the least "
+           "protected client");
   }
   Line("release",
        exposed
@@ -88,15 +111,17 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                          Grouped(p.rounds), Grouped(p.skipped)));
   fmt::print("\n");
   Table table({"round", "share of μ²", "μ", "σ of the sum", "noise on gradient", "ε so far"});
-  for (std::size_t k : Spread(p.schedule.size(), rounds)) {
-    const PlannedRound& r = p.schedule[k];
-    table.Add({Grouped(r.round), Digits(r.share), Digits(r.mu), Digits(r.sigma), Digits(r.noise_on_mean),
-               EpsilonText(p.EpsilonAfter(k))});
+  const std::vector<std::size_t> picked = Spread(p.schedule.size(), rounds);
+  const std::vector<double> epsilon = EpsilonAfter(p, picked);
+  for (std::size_t i = 0; i < picked.size(); ++i) {
+    const PlannedRound& r = p.schedule[picked[i]];
+    table.Add({Grouped(r.round), Digits(r.share), DigitsUp(r.mu), Digits(r.sigma), Digits(r.noise_on_mean),
+               EpsilonText(epsilon[i])});
   }
   table.Print(stdout);
   if (!exposed)
     fmt::print("  ε by the exact Gaussian curve; the same noise by the zCDP conversion: {}\n",
-               Digits(p.zcdp_epsilon));
+               DigitsUp(p.zcdp_epsilon));
   for (const std::string& w : p.warnings) Warn(w);
 }
 
@@ -112,7 +137,7 @@ void AddPlan(CLI::App& app, Invocation& run) {
   };
   auto a = std::make_shared<Arguments>();
   verb->add_option("file", a->file, "experiment file")->required()->type_name("FILE.toml");
-  verb->add_flag("--all", a->all, "every round of the schedule, not a selection");
+  verb->add_flag("--all", a->all, "every round of the schedule, not a selection (of 12, in JSON of 1000)");
   verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, a->file, a->all); }; });
 }
 

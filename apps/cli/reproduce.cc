@@ -55,7 +55,7 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
     fmt::print("\n");
     std::fflush(stdout);
   }
-  const unsigned jobs = a.jobs == 0 && common.threads ? static_cast<unsigned>(*common.threads) : a.jobs;
+  const unsigned jobs = common.Jobs(a.jobs);
   TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh));
   nlohmann::json claims = nlohmann::json::array();
   if (!common.json) {

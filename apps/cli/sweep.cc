@@ -10,9 +10,7 @@ namespace {
 Result<int> Run(const Common& common, const std::string& file, unsigned jobs, bool fresh, bool quick) {
   TACIT_TRY(const auto sets, common.Assignments());
   TACIT_TRY(const Sweep sweep, LoadSweep(file, sets, quick));
-  // --threads is the number of runs at a time here: each run has one thread.
-  if (jobs == 0 && common.threads) jobs = static_cast<unsigned>(*common.threads);
-  TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, jobs, fresh));
+  TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, common.Jobs(jobs), fresh));
   if (common.json)
     PrintJson(ToJson(result));
   else
@@ -63,15 +61,16 @@ void PrintSweep(const Sweep& sweep, const SweepResult& result) {
     for (const Value& v : p.at) row.push_back(PlainText(v));
     row.push_back(fmt::format("{}", p.seeds));
     for (const std::string& m : metrics) {
+      const auto show = [&](double v) { return m.ends_with("epsilon") ? DigitsUp(v) : Digits(v); };
       const auto s = p.metrics.find(m);
       if (s == p.metrics.end())
         row.emplace_back("-");
       else if (std::isinf(s->second.mean))
         row.emplace_back("inf");
       else if (s->second.count == 1 || s->second.std == 0)
-        row.push_back(Digits(s->second.mean));
+        row.push_back(show(s->second.mean));
       else
-        row.push_back(fmt::format("{} ± {}", Digits(s->second.mean), Digits(s->second.std, 2)));
+        row.push_back(fmt::format("{} ± {}", show(s->second.mean), Digits(s->second.std, 2)));
     }
     table.Add(std::move(row));
   }

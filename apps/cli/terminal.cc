@@ -70,13 +70,29 @@ std::string Digits(double v, int significant) {
   return fmt::format("{:.{}g}", v, significant);
 }
 
-std::string EpsilonText(double v, int significant) {
-  if (!std::isfinite(v)) return std::isinf(v) ? "inf (not private)" : "nan";
+std::string DigitsUp(double v, int significant) {
   const std::string text = Digits(v, significant);
-  const double shown = std::strtod(text.c_str(), nullptr);
-  if (shown >= v) return text;
-  const double last = std::pow(10.0, std::floor(std::log10(v)) - significant + 1);
-  return Digits(shown + last, significant);
+  if (!(std::isfinite(v) && v > 0) || std::strtod(text.c_str(), nullptr) >= v) return text;
+  // Decimal, digit by digit: adding a power of ten in binary could fall below v again.
+  std::string up = fmt::format("{:.{}e}", v, significant - 1);
+  const std::size_t e = up.find('e');
+  int exponent = std::atoi(up.c_str() + e + 1);
+  std::size_t i = e;
+  while (i-- > 0) {
+    if (up[i] == '.') continue;
+    if (up[i] != '9') break;
+    up[i] = '0';
+  }
+  std::string mantissa = up.substr(0, e);
+  if (i == std::string::npos)
+    mantissa.assign(1, '1'), ++exponent;
+  else
+    ++mantissa[i];
+  return Digits(std::strtod(fmt::format("{}e{}", mantissa, exponent).c_str(), nullptr), significant);
+}
+
+std::string EpsilonText(double v, int significant) {
+  return std::isinf(v) ? "inf (not private)" : DigitsUp(v, significant);
 }
 
 std::string Bytes(std::size_t n) {

@@ -35,7 +35,7 @@ void PrintResult(const RunResult& r, const Config& c) {
     row("training accuracy", r.metrics.train_accuracy, "by the oracle");
   }
   table.Add(
-      {"ε certified", fmt::format("{} at δ = {}", EpsilonText(r.certified_epsilon), Digits(r.plan.delta))});
+      {"ε certified", fmt::format("{} at δ = {}", EpsilonText(r.certified_epsilon), DigitsUp(r.plan.delta))});
   if (r.claimed_epsilon) table.Add({"ε claimed", fmt::format("{} by the paper", Digits(*r.claimed_epsilon))});
   table.Add(
       {"rounds", r.rounds_done == r.plan.schedule.size()
@@ -52,9 +52,11 @@ Result<int> Run(const Common& common, const std::string& file) {
   TACIT_TRY(const Config config, LoadConfig(file, sets));
   ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   std::string headline;
+  double budget = kInf;
   TrainHooks hooks;
   hooks.interrupt = &InterruptFlag();
   hooks.planned = [&](const Plan& plan) {
+    budget = plan.epsilon;
     if (!common.json && !common.quiet) {
       PrintPlan(plan, config, 5);
       fmt::print("\n");
@@ -62,12 +64,12 @@ Result<int> Run(const Common& common, const std::string& file) {
     }
     bar.Say(fmt::format("reading {} …", config.data.source));
   };
-  const double budget = config.privacy.epsilon;
   hooks.progress = [&](const Progress& p) {
     if (p.metrics != nullptr) headline = Headline(*p.metrics);
     if (!bar.due()) return;
-    const std::string spent =
-        std::isinf(p.epsilon) ? "not private" : fmt::format("ε {:.3f} of {:g}", p.epsilon, budget);
+    const std::string spent = std::isinf(p.epsilon)
+                                  ? "not private"
+                                  : fmt::format("ε {} of {}", DigitsUp(p.epsilon), DigitsUp(budget));
     bar.Update(static_cast<double>(p.round) / static_cast<double>(p.rounds), p.seconds,
                fmt::format("round {} of {}, {}{}{}", p.round, p.rounds, spent, headline.empty() ? "" : ", ",
                            headline));

@@ -23,9 +23,9 @@ class CsvReader {
   Result<Dataset> Run() {
     if (o_.csv.separator == '"' || o_.csv.separator == '\n' || o_.csv.separator == '\r')
       return Fail(Code::kInvalidArgument,
-                  "csv.separator: a quote or a line end cannot separate fields; use ',' or ';'");
+                  "data.separator: a quote or a line end cannot separate fields; use ',' or ';'");
     if (!std::isfinite(o_.csv.missing))
-      return Fail(Code::kInvalidArgument, "csv.missing = {}: must be finite", o_.csv.missing);
+      return Fail(Code::kInvalidArgument, "data.missing = {}: must be finite", o_.csv.missing);
     std::size_t seen = 0;
     bool planned = false;
     while (o_.rows == 0 || data_.rows() < o_.rows) {
@@ -112,9 +112,9 @@ class CsvReader {
       return Fail(Code::kInvalidArgument, "{} = {}: {} has columns 0 to {}", option, name, input_.name(),
                   columns_ - 1);
     }
-    return Fail(
-        Code::kInvalidArgument, "{} = '{}': {} has no such column; {}", option, name, input_.name(),
-        o_.csv.header ? "check the name against the first line" : "give a 0-based number, or header = true");
+    return Fail(Code::kInvalidArgument, "{} = '{}': {} has no such column; {}", option, name, input_.name(),
+                o_.csv.header ? "check the name against the first line"
+                              : "give a 0-based number, or data.header = true");
   }
 
   // From the first record: which column is what.
@@ -124,31 +124,32 @@ class CsvReader {
       for (std::size_t j = 0; j < columns_; ++j) names_.push_back(fields_[j].text);
     label_ = columns_ - 1;
     if (!o_.csv.label.empty()) {
-      TACIT_TRY(label_, Column(o_.csv.label, "csv.label"));
+      TACIT_TRY(label_, Column(o_.csv.label, "data.label_column"));
     }
     if (!o_.csv.group.empty()) {
-      TACIT_TRY(group_, Column(o_.csv.group, "csv.group"));
+      TACIT_TRY(group_, Column(o_.csv.group, "data.group_column"));
     }
     if (group_ == label_)
       return Fail(Code::kInvalidArgument,
-                  "csv.group: column {} is also the label; name two different columns", label_);
+                  "data.group_column: column {} is also the label; name two different columns", label_);
     std::vector<bool> dropped(columns_);
     for (const std::string& name : o_.csv.drop) {
-      TACIT_TRY(const std::size_t j, Column(name, "csv.drop"));
+      TACIT_TRY(const std::size_t j, Column(name, "data.drop"));
       if (j == label_ || j == group_)
-        return Fail(Code::kInvalidArgument, "csv.drop = '{}': is the label or the group column; drop another",
-                    name);
+        return Fail(Code::kInvalidArgument,
+                    "data.drop = '{}': is the label or the group column; drop another", name);
       dropped[j] = true;
     }
     for (std::size_t j = 0; j < columns_; ++j)
       if (j != label_ && j != group_ && !dropped[j]) kept_.push_back(j);
     if (kept_.empty())
       return Fail(Code::kMalformed,
-                  "{}: no column is left for the features; check csv.separator and csv.drop", input_.name());
+                  "{}: no column is left for the features; check data.separator and data.drop",
+                  input_.name());
     if (o_.features != 0 && o_.features != kept_.size())
       return Fail(Code::kInvalidArgument,
-                  "features = {}: {} has {} feature columns; correct features or csv.drop", o_.features,
-                  input_.name(), kept_.size());
+                  "data.features = {}: {} has {} feature columns; correct data.features or data.drop",
+                  o_.features, input_.name(), kept_.size());
     data_.features = kept_.size();
     return Ok{};
   }
@@ -172,8 +173,8 @@ class CsvReader {
           return BadField(
               j, "the value is not a number",
               data_.rows() == 0 && !o_.csv.header
-                  ? "if this is a line of names say csv.header = true, otherwise drop or encode the column"
-                  : "drop the column (csv.drop) or encode it as numbers");
+                  ? "if this is a line of names say data.header = true, otherwise drop or encode the column"
+                  : "drop the column (data.drop) or encode it as numbers");
       }
       data_.value.push_back(v);
     }
@@ -184,7 +185,7 @@ class CsvReader {
     if (n != Number::kOk)
       return BadField(label_,
                       n == Number::kNotFinite ? "the label is not finite" : "the label is not a number",
-                      "encode labels as numbers, or choose another column with csv.label");
+                      "encode labels as numbers, or choose another column with data.label_column");
     if (group_ != kNone) {
       if (fields_[group_].text.empty()) return BadField(group_, "the group is missing", "fill it in");
       const auto [it, fresh] =

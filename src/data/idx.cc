@@ -77,8 +77,9 @@ Result<Dataset> ReadIdx(Input& images, Input& labels, const LoadOptions& o) {
     return Fail(Code::kMalformed, "{} has {} images and {} has {} labels; use the two files of the same part",
                 images.name(), x.count, labels.name(), y.count);
   if (o.features != 0 && o.features != x.each)
-    return Fail(Code::kInvalidArgument, "features = {}: {} has {} features; correct features or leave it out",
-                o.features, images.name(), x.each);
+    return Fail(Code::kInvalidArgument,
+                "data.features = {}: {} has {} features; correct data.features or leave it out", o.features,
+                images.name(), x.each);
   const std::size_t first = std::min(o.skip, x.count);
   const std::size_t rows = o.rows == 0 ? x.count - first : std::min(o.rows, x.count - first);
   TACIT_OK(CheckCount(o, images.name(), x.count, rows));

@@ -48,7 +48,9 @@ class LibsvmReader {
     double y;
     if (const Number n = ParseReal(label, y); n != Number::kOk) {
       if (label.find(',') != label.npos)
-        return Bad("the label is a list; keep one label per row, or say format = csv if this is a CSV file");
+        return Bad(
+            "the label is a list; keep one label per row, or say data.format = \"csv\" if this is a CSV "
+            "file");
       if (label.find(':') != label.npos) return Bad("the label is missing; a line is 'label index:value …'");
       return n == Number::kNotFinite ? Bad("the label is not finite; correct it or remove the row")
                                      : Bad("the label is not a number; a line is 'label index:value …'");
@@ -69,9 +71,10 @@ class LibsvmReader {
       if (index <= previous)
         return Bad("feature indices do not ascend; sort them within the row and write each once");
       if (o_.features != 0 && index > o_.features)
-        return Fail(Code::kMalformed,
-                    "{}: line {}: a feature index is above features = {}; raise features or leave it out",
-                    input_.name(), input_.line_number(), o_.features);
+        return Fail(
+            Code::kMalformed,
+            "{}: line {}: a feature index is above data.features = {}; raise data.features or leave it out",
+            input_.name(), input_.line_number(), o_.features);
       previous = index;
       p = q + 1;
       double v;

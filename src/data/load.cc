@@ -63,7 +63,8 @@ Result<Dataset> LoadOne(const LoadOptions& o) {
   }
   const std::filesystem::path beside = o.labels.empty() ? LabelsBeside(o.file) : o.labels;
   if (beside == o.file)
-    return Fail(Code::kInvalidArgument, "{}: an IDX file of images needs its labels; name them with labels",
+    return Fail(Code::kInvalidArgument,
+                "{}: an IDX file of images needs its labels; name them with data.labels_file",
                 o.file.string());
   TACIT_TRY(Input labels, OpenInput(beside));
   return internal::ReadIdx(input, labels, o);
@@ -88,8 +89,9 @@ Result<Dataset> LoadAll(const LoadOptions& o) {
   data.name = BareName(o.file);
   if (o.more.empty()) return data;
   if (o.rows != 0 || o.skip != 0 || !o.csv.group.empty())
-    return Fail(Code::kInvalidArgument,
-                "rows, skip and csv.group cannot be combined with several files; leave them out");
+    return Fail(
+        Code::kInvalidArgument,
+        "data.rows, data.skip and data.group_column cannot be combined with several files; leave them out");
   data.group_name = {data.name};
   for (const auto& file : o.more) {
     LoadOptions one = o;
@@ -109,13 +111,15 @@ Result<Dataset> LoadAll(const LoadOptions& o) {
 
 Result<Dataset> Load(const LoadOptions& o) {
   if (o.file.empty())
-    return Fail(Code::kInvalidArgument, "no data file is named; set the file or the data set's name");
+    return Fail(Code::kInvalidArgument,
+                "no data file is named; set data.source to a file or the name of a data set");
   if (o.features > internal::kMostFeatures)
-    return Fail(Code::kInvalidArgument, "features = {}: at most {}", o.features, internal::kMostFeatures);
+    return Fail(Code::kInvalidArgument, "data.features = {}: at most {}", o.features,
+                internal::kMostFeatures);
   try {
     return LoadAll(o);
   } catch (const std::bad_alloc&) {
-    return Fail(Code::kIo, "{}: does not fit in memory; load fewer with rows", o.file.string());
+    return Fail(Code::kIo, "{}: does not fit in memory; load fewer with data.rows", o.file.string());
   }
 }
 

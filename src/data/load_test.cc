@@ -152,7 +152,7 @@ TEST(Libsvm, RefusesWhatIsMalformedAndSaysWhereAndWhatToDo) {
       {"overflow of any type", "1 7:1e999999\n", {}, "values must be finite"},
       {"ranking data", "1 qid:3 1:1\n", {}, "qid: token (ranking data)"},
       {"NUL bytes", "1 1:1\n\0\0\0"s, {}, "line 2: the label is not a number"},
-      {"index above features", "1 5:1\n", {.features = 4}, "above features = 4"},
+      {"index above features", "1 5:1\n", {.features = 4}, "above data.features = 4"},
       {"more rows than there are", "1 1:1\n", {.rows = 2}, "rows = 2: t has 1 rows"},
       {"all rows skipped", "1 1:1\n", {.skip = 3}, "skip = 3 passes over all 1 rows"},
   };
@@ -221,7 +221,7 @@ TEST(Csv, RefusesWhatIsMalformedAndSaysWhereAndWhatToDo) {
       {"text after a quote", "1,\"2\"x\n", {}, "text follows a closing quote"},
       {"one column only", "1\n2\n", {}, "no column is left for the features"},
       {"a word", "1,2\nred,2\n", {}, "line 2, column 0: the value is not a number; drop the column"},
-      {"a header not announced", "a,b\n1,2\n", {}, "csv.header = true"},
+      {"a header not announced", "a,b\n1,2\n", {}, "data.header = true"},
       {"a named column", "u,v\nred,2\n", with({.header = true}), "line 2, column 0 ('u')"},
       {"NaN", "nan,2\n", {}, "values must be finite"},
       {"infinite", "1e999,2\n", {}, "values must be finite"},
@@ -230,14 +230,14 @@ TEST(Csv, RefusesWhatIsMalformedAndSaysWhereAndWhatToDo) {
       {"label infinite", "1,inf\n", {}, "the label is not finite"},
       {"group missing", "1,2,\n", with({.label = "0", .group = "2"}), "the group is missing"},
       {"no such name", "a,b\n1,2\n", with({.header = true, .label = "z"}),
-       "csv.label = 'z': t has no such column"},
-      {"a name without header", "1,2\n", with({.label = "z"}), "give a 0-based number, or header = true"},
-      {"no such number", "1,2\n", with({.label = "2"}), "csv.label = 2: t has columns 0 to 1"},
+       "data.label_column = 'z': t has no such column"},
+      {"a name without header", "1,2\n", with({.label = "z"}), "give a 0-based number, or data.header = true"},
+      {"no such number", "1,2\n", with({.label = "2"}), "data.label_column = 2: t has columns 0 to 1"},
       {"label is group", "1,2\n", with({.label = "1", .group = "1"}), "is also the label"},
       {"label dropped", "1,2\n", with({.drop = {"1"}}), "is the label or the group column"},
       {"wrong features", "1,2\n", with({}, 5), "features = 5: t has 1 feature columns"},
-      {"quote as separator", "1,2\n", with({.separator = '"'}), "csv.separator"},
-      {"missing not finite", "1,2\n", with({.missing = 1.0 / 0.0}), "csv.missing"},
+      {"quote as separator", "1,2\n", with({.separator = '"'}), "data.separator"},
+      {"missing not finite", "1,2\n", with({.missing = 1.0 / 0.0}), "data.missing"},
   };
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.why);

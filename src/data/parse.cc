@@ -31,11 +31,12 @@ std::string_view Trim(std::string_view s) {
 Status CheckCount(const LoadOptions& o, const std::string& name, std::size_t seen, std::size_t kept) {
   if (seen == 0) return Fail(Code::kMalformed, "{}: has no rows; check that it is the right file", name);
   if (kept == 0)
-    return Fail(Code::kInvalidArgument, "skip = {} passes over all {} rows of {}; lower skip", o.skip, seen,
-                name);
+    return Fail(Code::kInvalidArgument, "data.skip = {} passes over all {} rows of {}; lower data.skip",
+                o.skip, seen, name);
   if (kept < o.rows)
-    return Fail(Code::kInvalidArgument, "rows = {}: {} has {} rows after skip = {}; lower rows, or 0 for all",
-                o.rows, name, kept, o.skip);
+    return Fail(Code::kInvalidArgument,
+                "data.rows = {}: {} has {} rows after data.skip = {}; lower data.rows, or 0 for all", o.rows,
+                name, kept, o.skip);
   return Ok{};
 }
 

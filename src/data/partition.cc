@@ -115,27 +115,28 @@ Status Check(const PartitionOptions& o, const Dataset& d) {
   const std::size_t rows = d.rows();
   if (o.split == Split::kColumn) {
     if (d.group.empty())
-      return Fail(Code::kInvalidArgument,
-                  "split = column: the data set has no group column; name one with csv.group or choose "
-                  "another split");
+      return Fail(
+          Code::kInvalidArgument,
+          "data.split = column: the data set has no group column; name one with data.group_column or choose "
+          "another split");
     return Ok{};
   }
-  if (o.clients == 0) return Fail(Code::kInvalidArgument, "clients = 0: at least one client is needed");
+  if (o.clients == 0) return Fail(Code::kInvalidArgument, "data.clients = 0: at least one client is needed");
   if (o.clients > rows)
     return Fail(Code::kInvalidArgument,
-                "clients = {}: the data set has {} rows, and every client needs one; lower clients",
+                "data.clients = {}: the data set has {} rows, and every client needs one; lower data.clients",
                 o.clients, rows);
   if (o.rows_per_client > rows / o.clients)
     return Fail(Code::kInvalidArgument,
-                "rows_per_client = {}: {} clients can have at most {} each of {} rows; lower rows_per_client "
-                "or clients",
+                "data.rows_per_client = {}: {} clients can have at most {} each of {} rows; lower "
+                "data.rows_per_client or data.clients",
                 o.rows_per_client, o.clients, rows / o.clients, rows);
   if (o.split == Split::kDirichlet) {
     if (!(o.alpha >= 1e-3 && o.alpha <= 1e6))
-      return Fail(Code::kInvalidArgument, "alpha = {}: must be between 0.001 and 1e6", o.alpha);
+      return Fail(Code::kInvalidArgument, "data.alpha = {}: must be between 0.001 and 1e6", o.alpha);
     if (o.rows_per_client != 0)
       return Fail(Code::kInvalidArgument,
-                  "rows_per_client = {}: a Dirichlet split has random sizes; leave it at 0",
+                  "data.rows_per_client = {}: a Dirichlet split has random sizes; leave it at 0",
                   o.rows_per_client);
   }
   if (o.split == Split::kDirichlet || o.split == Split::kByLabel)
@@ -158,7 +159,7 @@ Result<std::vector<Order>> ByColumn(const PartitionOptions& o, const Dataset& d)
                   d.group_name[c]);
     if (o.rows_per_client == 0) continue;
     if (held[c].size() < o.rows_per_client)
-      return Fail(Code::kInvalidArgument, "rows_per_client = {}: group '{}' has {} rows; lower it",
+      return Fail(Code::kInvalidArgument, "data.rows_per_client = {}: group '{}' has {} rows; lower it",
                   o.rows_per_client, d.group_name[c], held[c].size());
     held[c].resize(o.rows_per_client);
   }

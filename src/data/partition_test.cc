@@ -157,7 +157,7 @@ TEST(Partition, RefusesWhatCannotBeSplit) {
        {.clients = 4, .rows_per_client = std::size_t{1} << 63},
        Numbered(10, 2, false),
        "rows_per_client"},
-      {"no group column", {.split = Split::kColumn}, no_groups, "no group column; name one with csv.group"},
+      {"no group column", {.split = Split::kColumn}, no_groups, "no group column; name one with data.group_column"},
       {"an empty group", {.split = Split::kColumn}, empty_group, "group 'd' has no rows"},
       {"a small group",
        {.split = Split::kColumn, .rows_per_client = 4},

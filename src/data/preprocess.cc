@@ -63,26 +63,26 @@ double ScaleTo(double bound, Span x) {
 
 Status Check(const PreprocessOptions& o, const Dataset& d) {
   if (!std::isfinite(o.scale) || o.scale == 0)
-    return Fail(Code::kInvalidArgument, "scale = {}: must be finite and not 0", o.scale);
+    return Fail(Code::kInvalidArgument, "data.scale = {}: must be finite and not 0", o.scale);
   if (o.row_norm != RowNorm::kNone && !(o.row_bound >= 1e-100 && o.row_bound <= 1e100))
-    return Fail(Code::kInvalidArgument, "row_bound = {}: must be between 1e-100 and 1e100", o.row_bound);
+    return Fail(Code::kInvalidArgument, "data.row_bound = {}: must be between 1e-100 and 1e100", o.row_bound);
   if (o.labels == LabelKind::kBinary && !std::isfinite(o.positive))
-    return Fail(Code::kInvalidArgument, "positive = {}: must be a finite label", o.positive);
+    return Fail(Code::kInvalidArgument, "data.positive = {}: must be a finite label", o.positive);
   if (o.labels == LabelKind::kClass && o.classes < 2)
-    return Fail(Code::kInvalidArgument, "classes = {}: class labels need at least 2", o.classes);
+    return Fail(Code::kInvalidArgument, "model.classes = {}: class labels need at least 2", o.classes);
   if (o.labels == LabelKind::kReal && !(o.label_bound > 0))
-    return Fail(Code::kInvalidArgument, "label_bound = {}: must be positive", o.label_bound);
+    return Fail(Code::kInvalidArgument, "data.label_bound = {}: must be positive", o.label_bound);
   if (o.lower.size() != o.upper.size() ||
       (!o.lower.empty() && o.lower.size() != 1 && o.lower.size() != d.features))
-    return Fail(
-        Code::kInvalidArgument,
-        "lower has {} and upper {} entries; give both, with 1 entry or one for each of the {} features",
-        o.lower.size(), o.upper.size(), d.features);
+    return Fail(Code::kInvalidArgument,
+                "data.lower has {} and data.upper {} entries; give both, with 1 entry or one for each of the "
+                "{} features",
+                o.lower.size(), o.upper.size(), d.features);
   for (std::size_t j = 0; j < o.lower.size(); ++j)
     if (!(std::isfinite(o.lower[j]) && std::isfinite(o.upper[j] - o.lower[j]) && o.lower[j] < o.upper[j]))
       return Fail(Code::kInvalidArgument,
-                  "lower = {}, upper = {} (feature {}): must be finite and lower below upper", o.lower[j],
-                  o.upper[j], j);
+                  "data.lower = {}, data.upper = {} (feature {}): must be finite and lower below upper",
+                  o.lower[j], o.upper[j], j);
   return Ok{};
 }
 

@@ -26,19 +26,21 @@ Vec Normals(std::size_t n, Stream stream) {
 Status Check(const SyntheticOptions& o, std::size_t first) {
   constexpr std::size_t kMost = std::size_t{1} << 56;
   if (o.rows == 0 || o.rows > kMost || first > kMost)
-    return Fail(Code::kInvalidArgument, "rows = {}: must be between 1 and 2^56", o.rows);
+    return Fail(Code::kInvalidArgument, "data.rows = {}: must be between 1 and 2^56", o.rows);
   if (o.features == 0 || o.features > std::size_t{1} << 30)
-    return Fail(Code::kInvalidArgument, "features = {}: must be between 1 and 2^30", o.features);
+    return Fail(Code::kInvalidArgument, "data.features = {}: must be between 1 and 2^30", o.features);
   if (!(o.density > 0 && o.density <= 1))
-    return Fail(Code::kInvalidArgument, "density = {}: must be above 0 and at most 1", o.density);
+    return Fail(Code::kInvalidArgument, "data.density = {}: must be above 0 and at most 1", o.density);
   if (o.kind == SyntheticKind::kLogistic && !(o.label_noise >= 0 && o.label_noise <= 0.5))
-    return Fail(Code::kInvalidArgument, "label_noise = {}: a flip probability in [0, 0.5]", o.label_noise);
+    return Fail(Code::kInvalidArgument, "data.label_noise = {}: a flip probability in [0, 0.5]",
+                o.label_noise);
   if (!(o.label_noise >= 0 && std::isfinite(o.label_noise)))
-    return Fail(Code::kInvalidArgument, "label_noise = {}: must be finite and at least 0", o.label_noise);
+    return Fail(Code::kInvalidArgument, "data.label_noise = {}: must be finite and at least 0",
+                o.label_noise);
   if (o.clients == 0 || o.clients > std::size_t{1} << 24)
-    return Fail(Code::kInvalidArgument, "clients = {}: must be between 1 and 2^24", o.clients);
+    return Fail(Code::kInvalidArgument, "data.clients = {}: must be between 1 and 2^24", o.clients);
   if (!(o.heterogeneity >= 0 && o.heterogeneity <= 1e6))
-    return Fail(Code::kInvalidArgument, "heterogeneity = {}: must be in [0, 1e6]", o.heterogeneity);
+    return Fail(Code::kInvalidArgument, "data.heterogeneity = {}: must be in [0, 1e6]", o.heterogeneity);
   return Ok{};
 }
 

@@ -299,6 +299,11 @@ void LogInverse(Real& to, double delta, mpfr_rnd_t round) {
 constexpr double kVanishes = 40, kSaturates = 10;
 constexpr double kHuge = 1e150;  // μ² is finite below it
 
+// From here on μ²/2 is ε but for rounding: with −10 < t₁ < 40 at the root, |ε − μ²/2| < 40 μ < 2⁻⁵⁸ ε, which
+// is less than a step of the doubles takes. Multiple precision would search for t₁ in digits that do not
+// exist.
+constexpr double kSteepMu = 1e20, kSteepEpsilon = 1e40;
+
 }  // namespace
 
 Interval GdpDelta(Epsilon epsilon_unit, Mu mu_unit) {
@@ -327,6 +332,10 @@ Interval GdpEpsilon(Mu mu_unit, Delta delta_unit) {
   if (delta == 0 || mu == kInf) return {kInf, kInf};
   // t₁ = −10 saturates, so ε > μ²/2 − 10 μ.
   if (mu >= kHuge) return {1e299, kInf};
+  if (mu >= kSteepMu) {
+    const double square = mu * mu / 2;
+    return {NextDown(NextDown(square)), NextUp(NextUp(square))};
+  }
   if (!Compare(0, mu, delta).exceeds) return {0, 0};
   // zCDP's bound holds in real arithmetic; the factor pays for its evaluation.
   const double hi = (mu * mu / 2 + mu * std::sqrt(-2 * std::log(delta))) * (1 + 1e-9) + kTiny;
@@ -345,6 +354,7 @@ Mu GdpMu(Epsilon epsilon_unit, Delta delta_unit) {
   const double epsilon = epsilon_unit.value(), delta = delta_unit.value();
   if (epsilon == kInf) return Mu::Proven(kInf);
   if (delta == 0) return Mu::Proven(0);
+  if (epsilon >= kSteepEpsilon) return Mu::Proven(std::min(NextDown(2 * std::sqrt(epsilon / 2)), kHuge));
   // t₁ < −10 at the right end. On the left, zCDP's μ and the tangent δ(0; μ) ≤ μ/√(2π) start.
   const double hi =
       std::min((kSaturates + std::sqrt(kSaturates * kSaturates + 2 * epsilon)) * (1 + 1e-9), kHuge);

@@ -20,6 +20,9 @@ CREATE TABLE IF NOT EXISTS accounts (
 constexpr std::int64_t kMostAccounts = 1 << 28;      // a larger file was not written here
 
 Error Trouble(const std::filesystem::path& file, const char* doing, const SQLite::Exception& e) {
+  if (e.getErrorCode() == SQLITE_NOTADB || e.getErrorCode() == SQLITE_CORRUPT)
+    return Fail(Code::kMalformed, "ledger {}: {} failed ({}); name the ledger.db of a run folder",
+                file.string(), doing, e.what());
   return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions",
               file.string(), doing, e.what());
 }
@@ -56,6 +59,27 @@ void WriteAccounts(SQLite::Database& db, const std::string& run, const std::vect
     put.reset();
     i = j;
   }
+}
+
+// A ledger in WAL mode can be read only where its -shm file can be written. In a folder that one may only
+// read, the file alone is the whole ledger as long as no -wal file is beside it; with one, it would show too
+// little.
+SQLite::Database OpenToRead(const std::filesystem::path& file) {
+  SQLite::Database db(file.string(), SQLite::OPEN_READONLY, 10000);
+  try {
+    static_cast<void>(db.execAndGet("SELECT count(*) FROM runs"));
+    return db;
+  } catch (const SQLite::Exception& e) {
+    const bool locked_out = e.getErrorCode() == SQLITE_READONLY || e.getErrorCode() == SQLITE_CANTOPEN;
+    std::error_code ec;
+    const bool newer = std::filesystem::exists(file.string() + "-wal", ec);
+    if (!locked_out || newer || ec) throw;
+  }
+  std::string uri = "file:";
+  std::error_code ec;
+  for (const char c : std::filesystem::absolute(file, ec).string())
+    uri += c == '%' ? "%25" : c == '?' ? "%3f" : c == '#' ? "%23" : std::string(1, c);
+  return SQLite::Database(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
 }
 
 }  // namespace
@@ -189,12 +213,16 @@ Status SqliteVault::Settle(const LedgerBook& book) {
 }
 
 Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) {
+  std::error_code unreadable;
+  if (!std::filesystem::exists(file, unreadable)) {
+    if (unreadable)
+      return Fail(Code::kIo, "ledger {}: cannot be read ({}); check the path and its permissions",
+                  file.string(), unreadable.message());
     return Fail(Code::kNotFound, "ledger {}: no such file; give the ledger.db of a run folder",
                 file.string());
   }
   try {
-    SQLite::Database db(file.string(), SQLite::OPEN_READONLY, 10000);
+    SQLite::Database db = OpenToRead(file);
     std::vector<LedgerRecord> out;
     SQLite::Statement runs(db,
                            "SELECT run, data, unit, adjacency, mode, delta, state FROM runs ORDER BY run");
