@@ -221,6 +221,8 @@ Sum Convolve(const Loss& loss, std::size_t rounds, std::size_t cells) {
   return out;
 }
 
+constexpr std::size_t kMostRounds = std::size_t{1} << 30;  // the margins for rounding are made for these
+
 // Few digits, upward.
 double Coarse(double x) { return static_cast<double>(std::nextafter(static_cast<float>(x), HUGE_VALF)); }
 
@@ -247,6 +249,8 @@ Result<double> SubsampledEpsilon(Probability q, Mu mu, std::size_t rounds, Delta
   const std::size_t cells = options.cells;
   if (!std::has_single_bit(cells) || cells < (1U << 10) || cells > (1U << 22))
     return Fail(Code::kInvalidArgument, "cells = {}: must be a power of two from 1024 to 4194304", cells);
+  if (rounds > kMostRounds)
+    return Fail(Code::kUnsupported, "rounds = {}: at most {} are composed; plan fewer", rounds, kMostRounds);
   if (q.value() == 0 || mu.value() == 0 || rounds == 0) return 0.0;
   const auto t = static_cast<double>(rounds);
   if (MulUp(t, SubsampledDelta(0, q, mu)) <= delta.value()) return 0.0;  // T rounds of (0, δ/T)
@@ -271,6 +275,7 @@ Result<double> SubsampledEpsilon(Probability q, Mu mu, std::size_t rounds, Delta
     const Loss trial = Discretize(q.value(), mu.value(), search, range);
     top = FindEdge(trial, t, eta, +1);
     width = std::max(top.at - FindEdge(trial, t, eta, -1).at, range);
+    if (!(width < 1e30)) return kInf;
     h = Coarse(width * (1 + 1e-6) / static_cast<double>(cells - 4));
     if (pass > 0 && h <= search) break;
   }

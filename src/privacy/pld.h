@@ -31,8 +31,9 @@ struct PldOptions {
 
 // An ε ≥ 0 for which T rounds are (ε, δ)-DP: never below the smallest one of the bound above, whatever the
 // number of cells. Losses outside the grid count as infinite, and the round-off of the transform is added
-// to δ. ∞ for δ = 0, and for μ = ∞ unless T q ≤ δ; an error where δ is too small to be told from
-// round-off or the grid is too coarse. A fraction of a second at the default.
+// to δ. ∞ where no finite ε was found: δ = 0 or near 1e-280, μ = ∞ unless T q ≤ δ, losses beyond 1e30. An
+// error where δ cannot be told from round-off, the grid is too coarse or T is above 2³⁰. A fraction of a
+// second at the default.
 Result<double> SubsampledEpsilon(Probability q, Mu mu, std::size_t rounds, Delta delta, PldOptions = {});
 
 }  // namespace tacit
