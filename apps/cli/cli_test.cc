@@ -127,6 +127,20 @@ TEST_F(CliTest, WhatIsWrongIsNamed) {
        {"train", "small.toml", "--threads", "two"},
        kWrong,
        {"--threads", "two"}},
+      {"threads below zero", {"train", "small.toml", "--threads", "-1"}, kWrong, {"--threads", "-1"}},
+      {"more rounds than a number holds",
+       {"account", "gaussian", "--noise-multiplier", "1", "--delta", "1e-5", "--rounds",
+        "99999999999999999999999"},
+       kWrong,
+       {"--rounds", "1e+23", "1e15"}},
+      {"an epsilon out of range",
+       {"account", "gaussian", "--epsilon", "1e300", "--delta", "1e-5"},
+       kWrong,
+       {"--epsilon", "1e+300", "1e100"}},
+      {"a delta of 0",
+       {"account", "gaussian", "--noise-multiplier", "1", "--delta", "0"},
+       kWrong,
+       {"--delta", "(0, 1)"}},
       {"missing experiment", {"train", "nowhere.toml"}, kMissing, {"nowhere.toml"}},
       {"a folder for a file", {"train", "."}, kMissing, {"."}},
       {"not TOML", {"train", "broken.toml"}, kDamaged, {"broken.toml:1"}},
@@ -319,6 +333,49 @@ TEST_F(CliTest, APlanTouchesNoData) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part;
   EXPECT_EQ(RunJson({"plan", "elsewhere.toml", "--set", "privacy.mechanism=expose"})["certified_epsilon"],
             "inf");
+}
+
+TEST_F(CliTest, ALongPlanIsThinnedUnlessAllIsAskedFor) {
+  const std::vector<std::string> call = {
+      "plan", Small(), "--set", "algorithm.rounds=3000", "--set", "algorithm.allocation=static"};
+  const json plan = RunJson(call);
+  ASSERT_EQ(plan["schedule"].size(), 1000u);
+  EXPECT_EQ(plan["schedule_complete"], false);
+  EXPECT_EQ(plan["rounds"], 3000);
+  EXPECT_NEAR(plan["schedule"][999]["epsilon"].get<double>() / plan["certified_epsilon"].get<double>(), 1,
+              1e-12);
+  std::vector<std::string> whole = call;
+  whole.emplace_back("--all");
+  const json all = RunJson(whole);
+  ASSERT_EQ(all["schedule"].size(), 3000u);
+  EXPECT_EQ(all["schedule_complete"], true);
+  EXPECT_EQ(all["schedule"][2999], plan["schedule"][999]);
+}
+
+TEST_F(CliTest, AFullDiskIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  fs::create_symlink("/dev/full", home_ / "stdout.txt");
+  for (const char* form : {"--json", "--quiet"}) {
+    const pid_t child = Start({"options", form});
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(Code::kIo)) << form;
+    EXPECT_EQ(Slurp(home_ / "stderr.txt").find("internal"), std::string::npos) << form;
+  }
+}
+
+TEST_F(CliTest, TheMultiplierShownKeepsItsEpsilon) {
+  for (const char* epsilon : {"0.1", "1", "3", "7.7"}) {
+    const Outcome o = Run({"account", "gaussian", "--epsilon", epsilon, "--delta", "1e-5"});
+    ASSERT_EQ(o.code, 0) << o.err;
+    const std::string label = "noise multiplier  ";
+    const std::size_t at = o.out.find(label) + label.size();
+    const std::string shown = o.out.substr(at, o.out.find(',', at) - at);
+    const json back = RunJson({"account", "gaussian", "--noise-multiplier", shown, "--delta", "1e-5"});
+    EXPECT_LE(back["epsilon"].get<double>(), std::stod(epsilon)) << shown;
+    EXPECT_GT(back["epsilon"].get<double>(), std::stod(epsilon) * (1 - 1e-9)) << shown;
+  }
 }
 
 TEST_F(CliTest, PaperModeShowsClaimAndProof) {

@@ -217,7 +217,7 @@ TEST(Preprocess, RefusesConstantsThatCannotWork) {
       {{.positive = kNan}, "positive = nan"},
       {{.labels = LabelKind::kClass}, "classes = 0"},
       {{.labels = LabelKind::kReal, .label_bound = -1}, "label_bound = -1"},
-      {{.lower = {0}}, "lower has 1 and upper 0 entries"},
+      {{.lower = {0}}, "data.lower has 1 and data.upper 0 entries"},
       {{.lower = {0, 0, 0}, .upper = {1, 1, 1}}, "one for each of the 2 features"},
       {{.lower = {1}, .upper = {1}}, "lower below upper"},
       {{.lower = {-1e308}, .upper = {1e308}}, "must be finite"},

@@ -302,7 +302,7 @@ constexpr double kHuge = 1e150;  // μ² is finite below it
 // From here on μ²/2 is ε but for rounding: with −10 < t₁ < 40 at the root, |ε − μ²/2| < 40 μ < 2⁻⁵⁸ ε, which
 // is less than a step of the doubles takes. Multiple precision would search for t₁ in digits that do not
 // exist.
-constexpr double kSteepMu = 1e20, kSteepEpsilon = 1e40;
+constexpr double kSteepMu = 1.5e20, kSteepEpsilon = 1e40;  // √(2 · 1e40) < 1.5e20: what is exact stays so
 
 }  // namespace
 
@@ -354,7 +354,9 @@ Mu GdpMu(Epsilon epsilon_unit, Delta delta_unit) {
   const double epsilon = epsilon_unit.value(), delta = delta_unit.value();
   if (epsilon == kInf) return Mu::Proven(kInf);
   if (delta == 0) return Mu::Proven(0);
-  if (epsilon >= kSteepEpsilon) return Mu::Proven(std::min(NextDown(2 * std::sqrt(epsilon / 2)), kHuge));
+  // So far below √(2ε) that GdpEpsilon of it, rounded up, is at most ε.
+  if (epsilon >= kSteepEpsilon)
+    return Mu::Proven(std::min(2 * std::sqrt(epsilon / 2) * (1 - 0x1p-50), kHuge));
   // t₁ < −10 at the right end. On the left, zCDP's μ and the tangent δ(0; μ) ≤ μ/√(2π) start.
   const double hi =
       std::min((kSaturates + std::sqrt(kSaturates * kSaturates + 2 * epsilon)) * (1 + 1e-9), kHuge);

@@ -252,6 +252,22 @@ TEST(Gdp, FarOutsideTheDomainItStillEncloses) {
   }
 }
 
+// |ε − μ²/2| < 40 μ at the root, which no double shows: both inverses are μ²/2 rounded to their safe side.
+TEST(Gdp, FarOutTheInversesAreTheParabola) {
+  std::mt19937_64 rng(4);
+  std::uniform_real_distribution<double> u(0, 1);
+  for (int i = 0; i < 1000; ++i) {
+    const double epsilon = std::pow(10, 38 + 250 * u(rng)), delta = std::pow(10, -300 * u(rng) - 1e-3);
+    const Mu mu = GdpMu(Eps(epsilon), Del(delta));
+    EXPECT_LE(mu.value(), 2 * std::sqrt(epsilon / 2));
+    EXPECT_GT(mu.value(), 2 * std::sqrt(epsilon / 2) * (1 - 1e-14));
+    const Interval back = GdpEpsilon(mu, Del(delta));
+    EXPECT_LE(back.upper, epsilon);
+    EXPECT_GT(back.lower, epsilon * (1 - 1e-14));
+  }
+  EXPECT_LE(GdpMu(Eps(1e300), Del(1e-5)).value(), 1e150 * std::sqrt(2.0));
+}
+
 TEST(Gdp, IsMonotone) {
   std::mt19937_64 rng(2);
   std::uniform_real_distribution<double> u(0, 1);

@@ -224,15 +224,20 @@ TEST(SqliteVault, UnusableFilesAreErrorsThatNameThem) {
   for (const fs::path& file : {garbage, fs::path("/proc/none/ledger.db"), folder / "."}) {
     const auto vault = SqliteVault::Open(file, Info(), budgets);
     ASSERT_FALSE(vault.ok()) << file;
-    EXPECT_EQ(vault.error().code, Code::kIo);
+    EXPECT_EQ(vault.error().code, file == garbage ? Code::kMalformed : Code::kIo);
     EXPECT_NE(vault.error().message.find(file.string()), std::string::npos);
   }
-  EXPECT_FALSE(SqliteVault::Read(garbage).ok());
+  EXPECT_EQ(SqliteVault::Read(garbage).error().code, Code::kMalformed);
   EXPECT_EQ(SqliteVault::Read(folder / "none.db").error().code, Code::kNotFound);
   if (geteuid() != 0) {      // root writes everywhere
     ASSERT_TRUE(SqliteVault::Open(folder / "ro.db", Info(), budgets).ok());
     fs::permissions(folder / "ro.db", fs::perms::owner_read);
     EXPECT_FALSE(SqliteVault::Open(folder / "ro.db", Info(), budgets).ok());
+    // Reading needs no permission to write.
+    const fs::path parent = (folder / "ro.db").parent_path();
+    fs::permissions(parent, fs::perms::owner_read | fs::perms::owner_exec);
+    EXPECT_TRUE(SqliteVault::Read(folder / "ro.db").ok());
+    fs::permissions(parent, fs::perms::owner_all);
   }
 }
 
@@ -260,7 +265,7 @@ TEST(SqliteVault, ATamperedFileIsAnErrorAndNoCrash) {
       SQLite::Database((folder / "l.db").string(), SQLite::OPEN_READWRITE).exec(c.sql);
     }
     EXPECT_FALSE(SqliteVault::Open(folder / "l.db", Info(), budgets).ok());
-    static_cast<void>(SqliteVault::Read(folder / "l.db").ok());      // an answer or an error, no crash
+    static_cast<void>(SqliteVault::Read(folder / "l.db").ok());  // an answer or an error, no crash
   }
 }
 
@@ -290,7 +295,7 @@ TEST(SqliteVault, ThreadsMayReserveAtOnce) {
 void KillLoop(std::size_t block) {
   const Folder folder;
   const fs::path ledger = folder / "l.db", releases = folder / "releases";
-  constexpr double kCost = 0x1p-10;                      // μ² of a release, exact in sums
+  constexpr double kCost = 0x1p-10;  // μ² of a release, exact in sums
   const std::vector<MuSquared> budgets(2, Limit(1e6));
   Stream rng({.seed = 99, .purpose = Purpose::kTest});
   std::size_t last = 0;
@@ -317,7 +322,7 @@ void KillLoop(std::size_t block) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the child failed with " << WEXITSTATUS(status);
     const std::size_t released = fs::exists(releases) ? fs::file_size(releases) : 0;
-    if (released == 0) continue;                         // killed before its first release
+    if (released == 0) continue;  // killed before its first release
     const auto read = SqliteVault::Read(ledger);
     ASSERT_TRUE(read.ok()) << read.error().message;
     ASSERT_GE(read->front().spent[1], kCost * static_cast<double>(released));
