@@ -7,20 +7,27 @@
 namespace tacit::cli {
 namespace {
 
+constexpr const char* kCaveat =
+    "for simulations: an ε here is of one run alone, without ledger or certificate, and metrics without "
+    "data.test read the training data";
+
 Result<int> Run(const Common& common, const std::string& file, unsigned jobs, bool fresh, bool quick) {
   TACIT_TRY(const auto sets, common.Assignments());
   TACIT_TRY(const Sweep sweep, LoadSweep(file, sets, quick));
   TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, common.Jobs(jobs), fresh));
-  if (common.json)
-    PrintJson(ToJson(result));
-  else
+  if (common.json) {
+    nlohmann::json document = ToJson(result);
+    document["caveats"] = {kCaveat};
+    PrintJson(document);
+  } else {
     PrintSweep(sweep, result);
+  }
   return result.interrupted ? static_cast<int>(Code::kInterrupted) : 0;
 }
 
 std::string PlainText(const Value& v) {
   if (const auto* s = std::get_if<std::string>(&v)) return *s;
-  if (const auto* d = std::get_if<double>(&v)) return fmt::format("{:g}", *d);
+  if (const auto* d = std::get_if<double>(&v)) return fmt::format("{}", *d);
   return ToText(v);
 }
 
@@ -79,6 +86,7 @@ void PrintSweep(const Sweep& sweep, const SweepResult& result) {
     fmt::print("interrupted: {} of {} runs are done; the same command goes on from here\n",
                result.resumed + result.ran, result.cells);
   fmt::print("mean ± standard deviation over the seeds; every run: {}\n", result.file.string());
+  fmt::print("{}\n", Wrapped(kCaveat, 0));
 }
 
 void AddSweep(CLI::App& app, Invocation& run) {

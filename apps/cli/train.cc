@@ -36,7 +36,8 @@ void PrintResult(const RunResult& r, const Config& c) {
   }
   table.Add(
       {"ε certified", fmt::format("{} at δ = {}", EpsilonText(r.certified_epsilon), DigitsUp(r.plan.delta))});
-  if (r.claimed_epsilon) table.Add({"ε claimed", fmt::format("{} by the paper", Digits(*r.claimed_epsilon))});
+  if (r.claimed_epsilon)
+    table.Add({"ε claimed", fmt::format("{} by the paper", DigitsUp(*r.claimed_epsilon))});
   table.Add(
       {"rounds", r.rounds_done == r.plan.schedule.size()
                      ? Grouped(r.rounds_done)
