@@ -73,7 +73,7 @@ SQLite::Database OpenToRead(const std::filesystem::path& file) {
     const bool locked_out = e.getErrorCode() == SQLITE_READONLY || e.getErrorCode() == SQLITE_CANTOPEN;
     std::error_code ec;
     const bool newer = std::filesystem::exists(file.string() + "-wal", ec);
-    if (!locked_out || newer || ec) throw;
+    if (!locked_out || newer || ec) return db;      // the next query says the same
   }
   std::string uri = "file:";
   std::error_code ec;
