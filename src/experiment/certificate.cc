@@ -144,8 +144,8 @@ std::string CertificateText(const json& j) {
   line("run", j["run"]);
   line("algorithm",
        fmt::format("{} ({} mode)", j["algorithm"].get<std::string>(), j["mode"].get<std::string>()));
-  line("certified", fmt::format("epsilon = {}  at delta = {:g}", UpText(p["certified_epsilon"]),
-                                p["delta"].get<double>()));
+  line("certified",
+       fmt::format("epsilon = {}  at delta = {}", UpText(p["certified_epsilon"]), p["delta"].get<double>()));
   if (!p["claimed_epsilon"].is_null())
     line("claimed", fmt::format("epsilon = {:g}  by the paper", p["claimed_epsilon"].get<double>()));
   line("Gaussian DP", p["mu"].is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p["mu"], 6)));

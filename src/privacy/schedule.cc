@@ -218,7 +218,7 @@ Result<Vec> Calibrate(const Shares& shares, Mu budget, double relative, double a
       if (!(nominal > 0))
         return Fail(Code::kBudget,
                     "round {}: its share {:.3g} of the budget does not pay for the lattice, which takes "
-                    "{:.3g} of mu; spend the budget on fewer rounds or choose a finer lattice",
+                    "{:.3g} of mu; lower algorithm.rounds or raise privacy.epsilon",
                     t + 1, shares.share(t), absolute);
       out[t] = nominal;
       total = total + Squared(Mu::Proven(AddUp(MulUp(nominal, factor), absolute)));
