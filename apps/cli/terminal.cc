@@ -42,15 +42,17 @@ std::string Styled(std::FILE* stream, Style style, std::string_view text) {
   if ((no_color != nullptr && *no_color != '\0') || (term != nullptr && std::string_view(term) == "dumb") ||
       !IsTerminal(stream))
     return std::string(text);
-  const char* code = "0";
-  switch (style) {
-    case Style::kBold: code = "1"; break;
-    case Style::kDim: code = "2"; break;
-    case Style::kGreen: code = "32"; break;
-    case Style::kRed: code = "31"; break;
-    case Style::kYellow: code = "33"; break;
-  }
-  return fmt::format("\033[{}m{}\033[0m", code, text);
+  const auto code = [&] {
+    switch (style) {
+      case Style::kBold: return 1;
+      case Style::kDim: return 2;
+      case Style::kGreen: return 32;
+      case Style::kRed: return 31;
+      case Style::kYellow: return 33;
+    }
+    return 0;
+  };
+  return fmt::format("\033[{}m{}\033[0m", code(), text);
 }
 
 std::size_t Width(std::string_view utf8) {
@@ -71,7 +73,7 @@ std::string Digits(double v, int significant) {
 }
 
 std::string DigitsUp(double v, int significant) {
-  const std::string text = Digits(v, significant);
+  std::string text = Digits(v, significant);
   if (!(std::isfinite(v) && v > 0) || std::strtod(text.c_str(), nullptr) >= v) return text;
   // Decimal, digit by digit: adding a power of ten in binary could fall below v again.
   std::string up = fmt::format("{:.{}e}", v, significant - 1);
