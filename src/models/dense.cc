@@ -58,11 +58,11 @@ bool Few(std::size_t nonzeros, std::size_t size) { return nonzeros < size / 3; }
 
 // A register tile: y[p][0 … 4L) += Σ_k a(p, k) b(k)[0 … 4L) for p < P. With `part` the last lanes hold
 // that many outputs only.
-template <std::size_t P, std::size_t L, bool kPart, class A, class B>
+template <std::size_t P, std::size_t L, bool Part, class A, class B>
 __attribute__((always_inline)) inline void Tile(std::size_t count, double* const* y, std::size_t part, A a,
                                                 B b) {
   const auto load = [part](const double* p, std::size_t i) __attribute__((always_inline)) {
-    return kPart && i + 1 == L ? LoadPart(p + kLanes * i, part) : Load(p + kLanes * i);
+    return Part && i + 1 == L ? LoadPart(p + kLanes * i, part) : Load(p + kLanes * i);
   };
   Lanes sum[P][L];
   for (std::size_t p = 0; p < P; ++p)
@@ -78,7 +78,7 @@ __attribute__((always_inline)) inline void Tile(std::size_t count, double* const
   }
   for (std::size_t p = 0; p < P; ++p)
     for (std::size_t i = 0; i < L; ++i) {
-      if (kPart && i + 1 == L)
+      if (Part && i + 1 == L)
         StorePart(y[p] + kLanes * i, sum[p][i], part);
       else
         Store(y[p] + kLanes * i, sum[p][i]);
@@ -181,7 +181,7 @@ void AddOuter(const double* const* row, const double* const* d, std::size_t reco
   for (std::size_t r = 0; r < records; ++r) nonzeros += NonZeros(row[r], in);
   if (Few(nonzeros, records * in)) {
     for (std::size_t j = 0; j < in; ++j) {
-      std::uint8_t who[kRecordBlock];
+      std::uint8_t who[kRecordBlock] = {};
       std::size_t found = 0;
       for (std::size_t r = 0; r < records; ++r) {
         who[found] = static_cast<std::uint8_t>(r);

@@ -124,7 +124,7 @@ TEST(DiscreteGaussian, IsReplayableAndCopiesDrawTheSame) {
     EXPECT_EQ(Sample(sigma, 5, 3000), Sample(sigma, 5, 3000));
     EXPECT_NE(Sample(sigma, 5, 50), Sample(sigma, 6, 50));
     EXPECT_TRUE(Sample(sigma, 5, 0).empty());
-    const DiscreteGaussian a(sigma), b(a);
+    const DiscreteGaussian a(sigma), b(a);      // NOLINT: the copy is what is tested
     EXPECT_EQ(b.sigma(), sigma);
     NoiseRng rng = NoiseRng::Replayable({5, Purpose::kNoise, 0, 0});
     std::vector<std::int64_t> out(3000);
