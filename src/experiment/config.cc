@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "experiment/plan.h"
+#include "experiment/toml_values.h"
 
 namespace tacit {
 namespace {
@@ -16,35 +17,7 @@ constexpr Range kAnyCount = {.lower = 0, .upper = 0x1p53};
 constexpr Range kLength = Between(1e-100, 1e100);      // squares neither overflow nor vanish
 constexpr Range kBudget = {.lower = 0, .upper = 1e100, .lower_open = true};      // of epsilon
 
-Result<Value> FromToml(const toml::node& node, const std::string& key) {
-  if (const auto* v = node.as_boolean()) return Value(v->get());
-  if (const auto* v = node.as_integer()) return Value(v->get());
-  if (const auto* v = node.as_floating_point()) return Value(v->get());
-  if (const auto* v = node.as_string()) return Value(v->get());
-  if (const auto* list = node.as_array()) {
-    std::vector<double> numbers;
-    std::vector<std::string> texts;
-    for (const toml::node& item : *list) {
-      if (const auto* d = item.as_floating_point())
-        numbers.push_back(d->get());
-      else if (const auto* i = item.as_integer())
-        numbers.push_back(static_cast<double>(i->get()));
-      else if (const auto* s = item.as_string())
-        texts.push_back(s->get());
-      else
-        return Fail(Code::kInvalidArgument, "{}: a list may hold numbers or texts, nothing else", key);
-    }
-    if (!numbers.empty() && !texts.empty())
-      return Fail(Code::kInvalidArgument, "{}: a list may not mix numbers and texts", key);
-    if (!texts.empty()) return Value(texts);
-    return Value(numbers);
-  }
-  return Fail(Code::kInvalidArgument, "{}: dates, times and nested tables are not values here", key);
-}
-
-Error At(const std::string& file, const toml::source_region& where, const Error& e) {
-  return Error{e.code, fmt::format("{}:{}: {}", file, where.begin.line, e.message)};
-}
+using internal::At;
 
 }  // namespace
 
@@ -249,7 +222,7 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
     if (keys == nullptr) {
       Status unknown = SetKey(config, table_name, Value(false));
       return At(
-          name, node.source(),
+          name, node,
           unknown.ok() ? Fail(Code::kInvalidArgument, "{}: must be a table", table_name) : unknown.error());
     }
     if (keys->empty()) {      // a misspelt table without keys would go unnoticed
@@ -258,16 +231,16 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
       if (std::find(names.begin(), names.end(), table_name) == names.end()) {
         const std::string near = Nearest(table_name, names);
         return At(
-            name, node.source(),
+            name, node,
             Fail(Code::kInvalidArgument, "[{}]: unknown table; {}", table_name,
                  near.empty() ? "`tacit options` lists them" : fmt::format("did you mean [{}]?", near)));
       }
     }
     for (const auto& [key, value] : *keys) {
       const std::string full = table_name + "." + std::string(key.str());
-      auto v = FromToml(value, full);
-      if (!v.ok()) return At(name, value.source(), v.error());
-      if (Status s = SetKey(config, full, *v); !s.ok()) return At(name, value.source(), s.error());
+      auto v = internal::ValueOf(value, full);
+      if (!v.ok()) return At(name, value, v.error());
+      if (Status s = SetKey(config, full, *v); !s.ok()) return At(name, value, s.error());
     }
   }
   for (const Assignment& a : sets)

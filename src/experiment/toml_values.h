@@ -1,7 +1,7 @@
 #pragma once
 
-// Shared by the readers of the tables beside an experiment ([sweep], [quick], [[claim]]); not an
-// interface of this folder.
+// Shared by the readers of an experiment and of the tables beside it ([sweep], [quick], [[claim]]); not
+// an interface of this folder.
 #include <toml++/toml.h>
 
 #include <string>
@@ -20,7 +20,7 @@ inline Result<Value> ValueOf(const toml::node& node, const std::string& key) {
   if (const auto* s = node.as_string()) return Value(s->get());
   const toml::array* list = node.as_array();
   if (list == nullptr)
-    return Fail(Code::kInvalidArgument, "{}: must be a boolean, a number, a text or a list", key);
+    return Fail(Code::kInvalidArgument, "{}: dates, times and nested tables are not values here", key);
   std::vector<double> numbers;
   std::vector<std::string> texts;
   for (const toml::node& item : *list) {
