@@ -23,6 +23,9 @@ const char* Name(Format format) {
     case Format::kLibsvm: return "LIBSVM";
     case Format::kCsv: return "CSV";
     case Format::kIdx: return "IDX";
+    case Format::kCifar: return "CIFAR";
+    case Format::kNpy:
+    case Format::kNpz: return "NumPy";
   }
   return "?";
 }

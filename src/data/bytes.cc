@@ -219,7 +219,35 @@ class PrefixedSource final : public ByteSource {
   std::unique_ptr<ByteSource> rest_;
 };
 
+class JoinedSource final : public ByteSource {
+ public:
+  explicit JoinedSource(std::vector<std::filesystem::path> files) : files_(std::move(files)) {}
+  Result<std::size_t> Read(std::span<char> out) override {
+    while (!out.empty()) {
+      if (!open_) {
+        if (next_ == files_.size()) break;
+        TACIT_TRY(auto raw, FromFile(files_[next_]));
+        TACIT_TRY(open_, Unpacked(std::move(raw), files_[next_].string()));
+        ++next_;
+      }
+      TACIT_TRY(const std::size_t n, open_->Read(out));
+      if (n != 0) return n;
+      open_.reset();
+    }
+    return std::size_t{0};
+  }
+
+ private:
+  std::vector<std::filesystem::path> files_;
+  std::unique_ptr<ByteSource> open_;
+  std::size_t next_ = 0;
+};
+
 }  // namespace
+
+std::unique_ptr<ByteSource> FromFiles(std::vector<std::filesystem::path> files) {
+  return std::make_unique<JoinedSource>(std::move(files));
+}
 
 std::unique_ptr<ByteSource> FromMemory(std::string_view bytes) {
   return std::make_unique<MemorySource>(bytes);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/result.h"
 
@@ -24,6 +25,9 @@ Result<std::unique_ptr<ByteSource>> FromFile(const std::filesystem::path& file);
 // gzip, bzip2 or xz, told by the first bytes and not by the name; anything else passes unchanged.
 // Concatenated streams are one stream. name is for messages.
 Result<std::unique_ptr<ByteSource>> Unpacked(std::unique_ptr<ByteSource> packed, std::string name);
+
+// The content of these files, each unpacked, one after the other. A file is opened when it is reached.
+std::unique_ptr<ByteSource> FromFiles(std::vector<std::filesystem::path> files);
 
 // The suffix (".gz", ".bz2", ".xz" or "") that belongs to a file with these first bytes.
 std::string_view SuffixOf(std::string_view first_bytes);

@@ -28,7 +28,7 @@ class CsvReader {
       return Fail(Code::kInvalidArgument, "data.missing = {}: must be finite", o_.csv.missing);
     std::size_t seen = 0;
     bool planned = false;
-    while (o_.rows == 0 || data_.rows() < o_.rows) {
+    while (!batches_.full()) {
       TACIT_TRY(const bool more, Record());
       if (!more) break;
       if (!planned) {
@@ -42,8 +42,10 @@ class CsvReader {
                     input_.name(), line_, used_, columns_);
       if (seen++ < o_.skip) continue;
       TACIT_OK(Row());
+      TACIT_OK(batches_.Kept(data_));
     }
-    TACIT_OK(CheckCount(o_, input_.name(), seen, data_.rows()));
+    TACIT_OK(CheckCount(o_, input_.name(), seen, batches_.kept()));
+    TACIT_OK(batches_.Finish(data_));
     return std::move(data_);
   }
 
@@ -172,7 +174,7 @@ class CsvReader {
         if (n != Number::kOk)
           return BadField(
               j, "the value is not a number",
-              data_.rows() == 0 && !o_.csv.header
+              batches_.kept() == 0 && !o_.csv.header
                   ? "if this is a line of names say data.header = true, otherwise drop or encode the column"
                   : "drop the column (data.drop) or encode it as numbers");
       }
@@ -201,6 +203,7 @@ class CsvReader {
   Input& input_;
   const LoadOptions& o_;
   Dataset data_;
+  Batches batches_{o_};
   std::vector<Field> fields_;          // reused from record to record
   std::size_t used_ = 0, line_ = 0, columns_ = 0, label_ = 0, group_ = kNone;
   std::vector<std::string> names_;

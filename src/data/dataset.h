@@ -41,6 +41,7 @@ class Dataset {
   std::vector<double> label;
   std::vector<std::uint32_t> group;  // optional: which client a row belongs to (a column of the file)
   std::vector<std::string> group_name;
+  std::vector<std::uint32_t> person;  // optional: whose record a row is; equal numbers, one person
 
   // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
   std::vector<double> norm;

@@ -85,10 +85,11 @@ Result<Dataset> ReadIdx(Input& images, Input& labels, const LoadOptions& o) {
   TACIT_OK(CheckCount(o, images.name(), x.count, rows));
 
   Dataset data;
+  Batches batches(o);
   data.features = x.each;
   // Grows with what is really there: a damaged header must not claim the memory.
   std::vector<char> row(x.each);
-  data.value.reserve(std::min(rows * x.each, std::size_t{1} << 26));
+  if (!o.sink) data.value.reserve(std::min(rows * x.each, std::size_t{1} << 26));
   for (std::size_t i = 0; i < first + rows; ++i) {
     TACIT_TRY(const std::size_t n, images.Read(row));
     if (n != row.size()) return Truncated(images, i, x.count);
@@ -100,7 +101,9 @@ Result<Dataset> ReadIdx(Input& images, Input& labels, const LoadOptions& o) {
     data.value.resize(at + row.size());
     for (std::size_t j = 0; j < row.size(); ++j) data.value[at + j] = static_cast<unsigned char>(row[j]);
     data.label.push_back(static_cast<unsigned char>(label));
+    TACIT_OK(batches.Kept(data));
   }
+  TACIT_OK(batches.Finish(data));
   if (first + rows == x.count) {
     TACIT_OK(AtEnd(images, x.count));
     TACIT_OK(AtEnd(labels, y.count));

@@ -18,20 +18,28 @@ class LibsvmReader {
  public:
   LibsvmReader(Input& input, const LoadOptions& options) : input_(input), o_(options) {
     data_.row_begin.push_back(0);
+    data_.features = o_.features;
   }
 
   Result<Dataset> Run() {
+    if (o_.sink && o_.features == 0)
+      return Fail(Code::kInvalidArgument,
+                  "data.features is not set: rows of {} that are not kept in memory need it; give the number "
+                  "of features",
+                  input_.name());
     std::size_t seen = 0;
     std::string_view line;
-    while (o_.rows == 0 || data_.rows() < o_.rows) {
+    while (!batches_.full()) {
       TACIT_TRY(const bool more, input_.Line(line));
       if (!more) break;
       line = Trim(line.substr(0, line.find('#')));
       if (line.empty()) continue;
       if (seen++ < o_.skip) continue;
       TACIT_OK(Parse(line));
+      TACIT_OK(batches_.Kept(data_));
     }
-    TACIT_OK(CheckCount(o_, input_.name(), seen, data_.rows()));
+    TACIT_OK(CheckCount(o_, input_.name(), seen, batches_.kept()));
+    TACIT_OK(batches_.Finish(data_));
     data_.features = o_.features != 0 ? o_.features : largest_;
     return std::move(data_);
   }
@@ -112,6 +120,7 @@ class LibsvmReader {
   Input& input_;
   const LoadOptions& o_;
   Dataset data_;
+  Batches batches_{o_};
   std::size_t largest_ = 0;
 };
 

@@ -19,8 +19,11 @@ Result<Format> Detect(Input& input, const LoadOptions& o) {
   using namespace std::string_view_literals;
   if (o.format != Format::kAuto) return o.format;
   TACIT_TRY(const std::string_view head, input.Peek(1 << 12));
-  if (head.starts_with("\0\0"sv) && head.size() >= 4) return Format::kIdx;
   const std::string name = BareName(o.file);
+  if (head.starts_with("\x93NUMPY"sv)) return Format::kNpy;
+  if (head.starts_with("PK"sv) && name.ends_with(".npz")) return Format::kNpz;
+  if (name.ends_with(".bin")) return Format::kCifar;
+  if (head.starts_with("\0\0"sv) && head.size() >= 4) return Format::kIdx;
   if (name.ends_with(".csv") || name.ends_with(".tsv")) return Format::kCsv;
   if (name.ends_with(".svm") || name.ends_with(".libsvm") || name.ends_with(".svmlight"))
     return Format::kLibsvm;
@@ -48,6 +51,12 @@ std::filesystem::path LabelsBeside(const std::filesystem::path& images) {
 }
 
 Result<Dataset> LoadOne(const LoadOptions& o) {
+  if (o.format == Format::kCifar && !o.more.empty()) {      // records without a head: the files are one
+    std::vector<std::filesystem::path> files = {o.file};
+    files.insert(files.end(), o.more.begin(), o.more.end());
+    Input all(FromFiles(std::move(files)), o.file.string());
+    return internal::ReadCifar(all, o);
+  }
   TACIT_TRY(Input input, OpenInput(o.file));
   TACIT_TRY(const Format format, Detect(input, o));
   switch (format) {
@@ -58,6 +67,13 @@ Result<Dataset> LoadOne(const LoadOptions& o) {
       LoadOptions tabs = o;
       tabs.csv.separator = '\t';
       return internal::ReadCsv(input, tabs);
+    }
+    case Format::kCifar: return internal::ReadCifar(input, o);
+    case Format::kNpz: return internal::ReadNpz(o.file, o);
+    case Format::kNpy: {
+      if (o.labels.empty()) return internal::ReadNpyRows(input, nullptr, o);
+      TACIT_TRY(Input labels, OpenInput(o.labels));
+      return internal::ReadNpyRows(input, &labels, o);
     }
     case Format::kIdx: break;
   }
@@ -87,7 +103,11 @@ Status Append(const Dataset& from, Dataset& to) {
 Result<Dataset> LoadAll(const LoadOptions& o) {
   TACIT_TRY(Dataset data, LoadOne(o));
   data.name = BareName(o.file);
-  if (o.more.empty()) return data;
+  if (o.more.empty() || o.format == Format::kCifar) return data;
+  if (o.sink)
+    return Fail(Code::kUnsupported,
+                "{}: several files are kept in memory; set data.store = \"memory\", or join them",
+                o.file.string());
   if (o.rows != 0 || o.skip != 0 || !o.csv.group.empty())
     return Fail(
         Code::kInvalidArgument,

@@ -40,4 +40,15 @@ Status CheckCount(const LoadOptions& o, const std::string& name, std::size_t see
   return Ok{};
 }
 
+Status Batches::HandOn(Dataset& data) {
+  Dataset next;
+  next.name = data.name;
+  next.features = data.features;
+  next.group_name = data.group_name;
+  if (data.sparse()) next.row_begin.push_back(0);
+  TACIT_OK(o_.sink(std::move(data)));
+  data = std::move(next);
+  return Ok{};
+}
+
 }  // namespace tacit::internal

@@ -141,12 +141,20 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
       if (o.format == "libsvm") load.format = Format::kLibsvm;
       if (o.format == "csv") load.format = Format::kCsv;
       if (o.format == "idx") load.format = Format::kIdx;
+      if (o.format == "cifar") load.format = Format::kCifar;
+      if (o.format == "npy") load.format = Format::kNpy;
+      if (o.format == "npz") load.format = Format::kNpz;
       load.labels = o.labels_file;
       load.csv.header = o.header;
       load.csv.label = o.label_column;
       load.csv.group = o.group_column;
       load.csv.drop = o.drop;
       load.csv.missing = o.missing;
+      load.array = {.features = o.array,
+                    .label = o.label_column,
+                    .group = o.group_column,
+                    .person = {},
+                    .missing = o.missing};
       load.csv.separator = o.separator.empty() ? ',' : o.separator[0];
       pre.positive = o.positive;
     }

@@ -25,13 +25,18 @@ std::vector<Section> Describe(Config& c) {
   std::vector<Section> all;
   {
     Section& s = all.emplace_back("data", "Who holds which rows. Everything here is a public constant.");
-    s.Text("source", &c.data.source,
-           "training data: a name `tacit data list` knows, a file (LIBSVM, CSV, IDX; .gz .bz2 .xz), "
-           "synthetic-logistic or synthetic-linear");
+    s.Text(
+        "source", &c.data.source,
+        "training data: a name `tacit data list` knows, a file (LIBSVM, CSV, IDX, CIFAR-10 .bin, .npy, .npz; "
+        ".gz .bz2 .xz), "
+        "synthetic-logistic or synthetic-linear");
     s.Text("test", &c.data.test, "public test data for loss and accuracy, written like source; empty: none");
-    s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx"}, "format of a file");
+    s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx", "cifar", "npy", "npz"},
+             "format of a file");
     s.Text("labels_file", &c.data.labels_file,
-           "IDX: the file with the labels; empty: the name of the images with labels instead");
+           "IDX, .npy: the file with the labels; empty: the name of the images with labels instead, .npy: a "
+           "column of the array");
+    s.Text("array", &c.data.array, ".npz: the array that holds the features");
     s.Count("rows", &c.data.rows, kAnyCount, "use the first rows only (synthetic: how many to make); 0: all");
     s.Count("skip", &c.data.skip, kAnyCount, "rows passed over first");
     s.Count("features", &c.data.features, kAnyCount,
@@ -58,12 +63,15 @@ std::vector<Section> Describe(Config& c) {
     s.Number("label_bound", &c.data.label_bound, {.lower = 0, .upper = INFINITY, .lower_open = true},
              "regression: labels are clamped to plus or minus this");
     s.Flag("header", &c.data.header, "CSV: the first line names the columns");
-    s.Text("label_column", &c.data.label_column,
-           "CSV: name or 0-based number of the label; empty: the last column");
-    s.Text("group_column", &c.data.group_column, "CSV: name or number of the column that names the client");
+    s.Text(
+        "label_column", &c.data.label_column,
+        "CSV, .npy: name or 0-based number of the label; empty: the last column; .npz: its array; empty: y");
+    s.Text("group_column", &c.data.group_column,
+           "CSV: name or number of the column that names the client; .npz: its array");
     s.Texts("drop", &c.data.drop, "CSV: columns left out");
     s.Text("separator", &c.data.separator, "CSV: one character between fields");
-    s.Number("missing", &c.data.missing, {}, "CSV: the public constant that stands for an empty field or ?");
+    s.Number("missing", &c.data.missing, {},
+             "the public constant that stands for a missing value: CSV: an empty field or ?, NumPy: NaN");
     s.Number("density", &c.data.density, {.lower = 0, .upper = 1, .lower_open = true},
              "synthetic: fraction of features that are not zero");
     s.Number("label_noise", &c.data.label_noise, Between(0, 1),

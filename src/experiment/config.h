@@ -17,7 +17,7 @@ struct Config {
   struct {
     std::string source, test;                 // a known name, a file, or synthetic-…
     std::string format = "auto";
-    std::string labels_file;
+    std::string labels_file, array = "x";
     std::size_t rows = 0, skip = 0, features = 0;
     std::size_t clients = 10, rows_per_client = 0;
     std::string split = "blocks";

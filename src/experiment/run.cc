@@ -14,7 +14,7 @@
 #include "data/catalogue.h"
 #include "data/partition.h"
 #include "experiment/build.h"
-#include "experiment/npy.h"
+#include "data/npy.h"
 #include "experiment/oracle.h"
 #include "runtime/threads.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "experiment/npy.h"
+#include "data/npy.h"
 #include "privacy/ledger.h"
 
 namespace tacit {

@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "experiment/npy.h"
+#include "data/npy.h"
 
 // What can be read must be written back to something that reads the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,4 +1,4 @@
-#include "experiment/npy.h"
+#include "data/npy.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

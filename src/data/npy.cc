@@ -1,10 +1,12 @@
-#include "experiment/npy.h"
+#include "data/npy.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -121,7 +123,94 @@ Status WriteAll(int fd, const char* bytes, std::size_t size, const std::string& 
   return Ok{};
 }
 
+// An IEEE half as a double, exactly.
+double Half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 31)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
+  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25));
+}
+
+template <class T> void Widen(std::string_view bytes, Span out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    T v;
+    std::memcpy(&v, bytes.data() + i * sizeof v, sizeof v);
+    out[i] = static_cast<double>(v);
+  }
+}
+
 }  // namespace
+
+std::size_t NpyHeader::each() const {
+  std::size_t n = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) n *= shape[i];
+  return n;
+}
+
+Result<NpyHeader> ReadNpyHeader(Input& in) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  char start[8], length[4] = {};
+  const auto cut = [&] {
+    return Fail(Code::kMalformed, "{}: ends within its NumPy header; write or fetch the file again",
+                in.name());
+  };
+  TACIT_TRY(const std::size_t n, in.Read(start));
+  if (n != sizeof start || std::string_view(start, 6) != kMagic.substr(0, 6) || start[6] < 1 || start[6] > 3)
+    return Fail(Code::kMalformed, "{}: is not a NumPy array of version 1, 2 or 3; write it with numpy.save",
+                in.name());
+  const std::size_t digits = start[6] == 1 ? 2 : 4;
+  TACIT_TRY(const std::size_t m, in.Read(std::span(length, digits)));
+  if (m != digits) return cut();
+  std::size_t size = 0;
+  for (std::size_t i = digits; i-- > 0;) size = size << 8 | static_cast<unsigned char>(length[i]);
+  if (size > kLongest)
+    return Fail(Code::kMalformed, "{}: has a NumPy header of {} bytes; is this an array of numbers?",
+                in.name(), size);
+  std::string text(size, '\0');
+  TACIT_TRY(const std::size_t read, in.Read(text));
+  if (read != size) return cut();
+  NpyHeader h;
+  std::string descr;
+  if (!Header(text).Read(descr, h.fortran, h.shape))
+    return Fail(Code::kMalformed, "{}: has a NumPy header that cannot be read; write it with numpy.save",
+                in.name());
+  const bool known = descr.size() == 3 && (descr[0] == '<' || (descr[0] == '|' && descr[2] == '1')) &&
+                     std::string_view("fiub").find(descr[1]) != std::string_view::npos &&
+                     std::string_view("1248").find(descr[2]) != std::string_view::npos;
+  h.kind = known ? descr[1] : '?';
+  h.size = known ? static_cast<std::size_t>(descr[2] - '0') : 0;
+  if (!known || (h.kind == 'f' && h.size == 1) || (h.kind == 'b' && h.size != 1))
+    return Fail(Code::kUnsupported,
+                "{}: holds values of type \"{}\"; convert it to little-endian integers or floating point of "
+                "8 to 64 bits",
+                in.name(), descr.substr(0, 20));
+  if (!Entries(h.shape))
+    return Fail(Code::kMalformed, "{}: has a shape beyond any memory; is this the right file?", in.name());
+  return h;
+}
+
+void DecodeNpy(const NpyHeader& h, std::string_view bytes, Span out) {
+  TACIT_CHECK(bytes.size() == out.size() * h.size);
+  if (h.kind == 'f') {
+    if (h.size == 8) return Widen<double>(bytes, out);
+    if (h.size == 4) return Widen<float>(bytes, out);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::uint16_t v;
+      std::memcpy(&v, bytes.data() + 2 * i, sizeof v);
+      out[i] = Half(v);
+    }
+    return;
+  }
+  const bool sign = h.kind == 'i';
+  switch (h.size) {
+    case 1: return sign ? Widen<std::int8_t>(bytes, out) : Widen<std::uint8_t>(bytes, out);
+    case 2: return sign ? Widen<std::int16_t>(bytes, out) : Widen<std::uint16_t>(bytes, out);
+    case 4: return sign ? Widen<std::int32_t>(bytes, out) : Widen<std::uint32_t>(bytes, out);
+    default: return sign ? Widen<std::int64_t>(bytes, out) : Widen<std::uint64_t>(bytes, out);
+  }
+}
 
 std::string NpyBytes(const std::vector<std::size_t>& shape, View values) {
   TACIT_CHECK(Entries(shape) == values.size());
