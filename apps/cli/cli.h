@@ -15,6 +15,7 @@
 
 #include "core/result.h"
 #include "experiment/config.h"
+#include "experiment/json_number.h"
 #include "experiment/plan.h"
 #include "terminal.h"
 
@@ -52,6 +53,7 @@ void AddSweep(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);
 void AddReproduce(CLI::App&, Invocation&);
+void AddVerify(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);
 void AddCompletion(CLI::App&, Invocation&);
@@ -67,7 +69,6 @@ std::vector<const CLI::App*> VerbsOf(const CLI::App&);
 const CLI::App* FindVerb(const CLI::App&, std::string_view name);      // nullptr: none
 
 int PrintJson(const nlohmann::json&);            // to stdout; returns 0
-nlohmann::json Number(double);                   // infinities as text: JSON has none
 void Warn(const std::string& sentence);          // to stderr, marked as a warning
 std::string MainHelp(const CLI::App&);
 extern const char* const kExitCodes;

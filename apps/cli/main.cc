@@ -18,6 +18,7 @@ const char* const kExitCodes =
     "  5    the privacy budget refuses\n"
     "  6    disk, network or database failed\n"
     "  7    a valid request that this build or this combination cannot serve\n"
+    "  8    a certificate or a signature does not hold\n"
     "  130  interrupted by Ctrl-C; what was done is kept and certified\n";
 
 namespace {
@@ -157,11 +158,6 @@ int PrintJson(const nlohmann::json& document) {
   return 0;
 }
 
-nlohmann::json Number(double v) {
-  if (std::isfinite(v)) return v;
-  return v > 0 ? "inf" : v < 0 ? "-inf" : "nan";
-}
-
 void Warn(const std::string& sentence) {
   fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kYellow, "warning:"), sentence);
 }
@@ -252,6 +248,7 @@ int Main(int argc, char** argv) {
   AddPredict(app, run);
   AddEvaluate(app, run);
   AddReproduce(app, run);
+  AddVerify(app, run);
   AddData(app, run);
   AddOptions(app, run);
   AddCompletion(app, run);

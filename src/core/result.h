@@ -21,6 +21,7 @@ enum class Code {
   kBudget = 5,            // the privacy budget refuses
   kIo = 6,                // disk, network, database
   kUnsupported = 7,       // a valid request this build or this combination cannot serve
+  kMismatch = 8,          // a certificate or a signature does not hold
   kInterrupted = 130,
 };
 

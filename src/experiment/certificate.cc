@@ -1,15 +1,16 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiment/json_number.h"
 #include "experiment/run.h"
+#include "experiment/sha256.h"
 #include "privacy/mechanism.h"
 
 namespace tacit {
 namespace {
 
 using nlohmann::json;
-
-json Number(double v) { return std::isfinite(v) ? json(v) : json(v > 0 ? "inf" : "nan"); }
 
 // Rounded up at the last digit shown: a printed ε must not be smaller than the proven one.
 std::string UpText(const json& v, int digits = 4) {
@@ -34,6 +35,24 @@ std::string Wrapped(const std::string& text, const std::string& indent) {
     at = end + 1;
   }
   return out + line + "\n";
+}
+
+// Two spaces a level, but a list of plain values on one line: thousands of σ are not thousands of lines.
+void Print(const json& j, const std::string& indent, std::string& out) {
+  const bool flat = std::none_of(j.begin(), j.end(), [](const json& v) { return v.is_structured(); });
+  if (j.empty() || !j.is_structured() || (j.is_array() && flat)) {
+    out += j.dump();
+    return;
+  }
+  out += j.is_object() ? "{\n" : "[\n";
+  std::size_t left = j.size();
+  for (auto at = j.begin(); at != j.end(); ++at) {
+    out += indent + "  ";
+    if (j.is_object()) out += json(at.key()).dump() + ": ";
+    Print(*at, indent + "  ", out);
+    out += --left == 0 ? "\n" : ",\n";
+  }
+  out += indent + (j.is_object() ? "}" : "]");
 }
 
 }  // namespace
@@ -66,10 +85,26 @@ json Certificate(const RunResult& r, const Config& c) {
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
 
   const bool exposed = p.mechanism == "expose";
+  json releases = json::array();
+  std::vector<double> epsilon_of(p.noise.size());
+  double sensitivity = 0;
+  for (const Releases& one : r.releases) {
+    releases.push_back({{"clients", one.clients},
+                        {"units", one.units},
+                        {"roundings", one.roundings},
+                        {"sensitivity", Number(one.sensitivity)},
+                        {"sigma", one.sigma},
+                        {"rounds", one.rounds},
+                        {"mu_squared_beyond", Number(one.beyond)},
+                        {"mu", Number(one.mu)},
+                        {"epsilon", Number(one.epsilon)}});
+    epsilon_of[one.noise] = one.epsilon;
+    sensitivity = std::max(sensitivity, one.sensitivity);
+  }
   json per_client = nullptr;
-  if (!r.client_epsilon.empty()) {
+  if (!c.privacy.budgets.empty()) {
     per_client = json::array();
-    for (const double e : r.client_epsilon) per_client.push_back(Number(e));
+    for (const std::size_t noise : p.noise_of) per_client.push_back(Number(epsilon_of[noise]));
   }
   const char* protects =
       exposed                                 ? "nothing: values are released as they are"
@@ -85,9 +120,10 @@ json Certificate(const RunResult& r, const Config& c) {
                                 : "the server, every other client, and anyone who sees all messages: local "
                                   "differential privacy, no "
                                   "trusted party";
-  const double rho = r.mu * r.mu / 2;
+  const double rho = MulUp(r.mu, r.mu) / 2;
   return {
       {"format", "tacit-certificate-1"},
+      {"tacit", TACIT_VERSION},
       {"run", r.run},
       {"algorithm", p.algorithm},
       {"paper", p.paper},
@@ -97,10 +133,11 @@ json Certificate(const RunResult& r, const Config& c) {
         {"certified_epsilon_lower", Number(r.certified_epsilon_lower)},
         {"claimed_epsilon", r.claimed_epsilon ? json(*r.claimed_epsilon) : json(nullptr)},
         {"claim_source", r.claimed_epsilon ? json(p.claim_source) : json(nullptr)},
+        {"claim_bound", r.claimed_epsilon ? json(p.clip) : json(nullptr)},
         {"delta", p.delta},
         {"mu", Number(r.mu)},
         {"zcdp_epsilon",
-         Number(std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(NextUp(rho)), Delta::Proven(p.delta)) : kInf)},
+         Number(std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(rho), Delta::Proven(p.delta)) : kInf)},
         {"unit", p.unit},
         {"adjacency", Name(p.adjacency)},
         {"per_client_epsilon", per_client},
@@ -113,7 +150,8 @@ json Certificate(const RunResult& r, const Config& c) {
       {"enforced",
        {{"clip", certified ? json(p.clip) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
-        {"sensitivity", Number(p.sensitivity)},
+        {"record_bound", std::isfinite(p.record_bound) ? json(p.record_bound) : json(nullptr)},
+        {"sensitivity", Number(sensitivity)},
         {"sensitivity_includes",
          "floating-point error of the sums; the lattice adds its own rounding in each release"},
         {"composition", "exact Gaussian differential privacy, rounded up"},
@@ -122,7 +160,12 @@ json Certificate(const RunResult& r, const Config& c) {
        {{"name", p.mechanism},
         {"noise", exposed ? "none" : c.privacy.noise},
         {"generator", exposed ? "none" : "AES-256-CTR"}}},
-      {"rounds", {{"done", r.rounds_done}, {"planned", p.rounds}, {"skipped", p.skipped}}},
+      {"rounds",
+       {{"done", r.rounds_done},
+        {"planned", p.rounds},
+        {"skipped", p.skipped},
+        {"interrupted", r.interrupted}}},
+      {"releases", releases},
       {"clients", p.clients},
       {"data",
        {{"source", c.data.source},
@@ -131,50 +174,58 @@ json Certificate(const RunResult& r, const Config& c) {
         {"test", c.data.test.empty() ? json(nullptr) : json(c.data.test)},
         {"test_declared_public", !c.data.test.empty()}}},
       {"model", {{"name", c.model.name}, {"dimension", p.dim}, {"sha256", r.model_sha256}}},
+      {"config", {{"sha256", Sha256(ToToml(c))}}},
       {"caveats", caveats},
   };
 }
 
+std::string CertificateJson(const json& certificate) {
+  std::string out;
+  Print(certificate, "", out);
+  return out + "\n";
+}
+
 std::string CertificateText(const json& j) {
-  const json& p = j["privacy"];
+  const json& p = j.at("privacy");
   std::string out = "PRIVACY CERTIFICATE\n";
   const auto line = [&](const char* key, const std::string& value) {
     out += fmt::format("  {:<18}{}\n", key, value);
   };
-  line("run", j["run"]);
+  line("run", j.at("run"));
   line("algorithm",
-       fmt::format("{} ({} mode)", j["algorithm"].get<std::string>(), j["mode"].get<std::string>()));
-  line("certified",
-       fmt::format("epsilon = {}  at delta = {}", UpText(p["certified_epsilon"]), p["delta"].get<double>()));
-  if (!p["claimed_epsilon"].is_null())
-    line("claimed", fmt::format("epsilon = {:g}  by the paper", p["claimed_epsilon"].get<double>()));
-  line("Gaussian DP", p["mu"].is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p["mu"], 6)));
+       fmt::format("{} ({} mode)", j.at("algorithm").get<std::string>(), j.at("mode").get<std::string>()));
+  line("certified", fmt::format("epsilon = {}  at delta = {}", UpText(p.at("certified_epsilon")),
+                                p.at("delta").get<double>()));
+  if (!p.at("claimed_epsilon").is_null())
+    line("claimed", fmt::format("epsilon = {:g}  by the paper", p.at("claimed_epsilon").get<double>()));
+  line("Gaussian DP", p.at("mu").is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p.at("mu"), 6)));
   line("unit, adjacency",
-       fmt::format("{}, {}", p["unit"].get<std::string>(), p["adjacency"].get<std::string>()));
-  const std::string noise = j["mechanism"]["noise"];
-  line("mechanism", fmt::format("{}, {}", j["mechanism"]["name"].get<std::string>(),
+       fmt::format("{}, {}", p.at("unit").get<std::string>(), p.at("adjacency").get<std::string>()));
+  const std::string noise = j.at("mechanism").at("noise");
+  line("mechanism", fmt::format("{}, {}", j.at("mechanism").at("name").get<std::string>(),
                                 noise == "none"      ? "no noise"
                                 : noise == "entropy" ? "noise from the operating system's entropy"
                                                      : "noise from a replayable seed"));
-  line("rounds",
-       fmt::format(
-           "{} of {}{}", j["rounds"]["done"].get<std::size_t>(), j["rounds"]["planned"].get<std::size_t>(),
-           j["rounds"]["skipped"].get<std::size_t>() == 0
-               ? ""
-               : fmt::format(" ({} skipped: no data touched)", j["rounds"]["skipped"].get<std::size_t>())));
-  line("enforced", j["enforced"]["clip"].is_null() ? "nothing is clipped"
-                                                   : fmt::format("every record's gradient is clipped to {:g}",
-                                                                 j["enforced"]["clip"].get<double>()));
-  line("model sha256", j["model"]["sha256"]);
-  if (!j["data"]["test"].is_null())
+  line("rounds", fmt::format("{} of {}{}", j.at("rounds").at("done").get<std::size_t>(),
+                             j.at("rounds").at("planned").get<std::size_t>(),
+                             j.at("rounds").at("skipped").get<std::size_t>() == 0
+                                 ? ""
+                                 : fmt::format(" ({} skipped: no data touched)",
+                                               j.at("rounds").at("skipped").get<std::size_t>())));
+  line("enforced", j.at("enforced").at("clip").is_null()
+                       ? "nothing is clipped"
+                       : fmt::format("every record's gradient is clipped to {:g}",
+                                     j.at("enforced").at("clip").get<double>()));
+  line("model sha256", j.at("model").at("sha256"));
+  if (!j.at("data").at("test").is_null())
     line("test data",
-         fmt::format("{}, declared public by the operator", j["data"]["test"].get<std::string>()));
-  out += "  protects\n" + Wrapped(p["protects"], "    ");
-  out += "  against\n" + Wrapped(p["against"], "    ");
-  out += "  not covered\n" + Wrapped(p["not_covered"], "    ");
-  if (!j["caveats"].empty()) {
+         fmt::format("{}, declared public by the operator", j.at("data").at("test").get<std::string>()));
+  out += "  protects\n" + Wrapped(p.at("protects"), "    ");
+  out += "  against\n" + Wrapped(p.at("against"), "    ");
+  out += "  not covered\n" + Wrapped(p.at("not_covered"), "    ");
+  if (!j.at("caveats").empty()) {
     out += "  caveats\n";
-    for (const auto& c : j["caveats"]) out += Wrapped("- " + c.get<std::string>(), "    ");
+    for (const auto& c : j.at("caveats")) out += Wrapped("- " + c.get<std::string>(), "    ");
   }
   return out;
 }

@@ -296,6 +296,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     bound = Bounded::Sensitivity(p.adjacency, L2Bound::Proven(*b), most, objective->Roundings(most));
   }
   p.sensitivity = bound ? bound->value() : kInf;
+  p.record_bound = bound ? record : kInf;
+  p.units = most;
   if (!exposed) {
     for (const auto& noise : p.noise) {
       const auto [least, highest] = std::minmax_element(noise->begin(), noise->end());

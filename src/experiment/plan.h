@@ -43,6 +43,8 @@ struct Plan {
   std::string claim_source;
   double zcdp_epsilon = 0;  // the same charges through ρ + 2√(ρ ln 1/δ)
   double clip = 0, sensitivity = 0;
+  double record_bound = kInf;  // on the term of one record: the clip, or what holds in paper mode; ∞: nothing
+  std::size_t units = 0;  // terms in a client's sum, at most
   std::vector<PlannedRound> schedule;  // the rounds that run
   std::size_t skipped = 0;
   std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients

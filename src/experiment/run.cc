@@ -12,10 +12,12 @@
 
 #include "algorithms/primal_dual.h"
 #include "data/catalogue.h"
+#include "data/npy.h"
 #include "data/partition.h"
 #include "experiment/build.h"
-#include "data/npy.h"
+#include "experiment/json_number.h"
 #include "experiment/oracle.h"
+#include "experiment/sha256.h"
 #include "runtime/threads.h"
 
 namespace tacit {
@@ -23,19 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-std::string Sha256(std::string_view bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  TACIT_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr) == 1);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
-}
-
-// JSON has no infinity: what is not private is the string "inf".
-json Number(double v) { return std::isfinite(v) ? json(v) : json(v > 0 ? "inf" : v < 0 ? "-inf" : "nan"); }
-json Number(const std::optional<double>& v) { return v ? Number(*v) : json(nullptr); }
 
 Status WriteText(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
@@ -391,20 +380,13 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
 
   TACIT_OK(RunPrimalDual(s, r));
 
-  const Mu mu = Root(s.book->largest_spent());
-  const Interval epsilon = GdpEpsilon(mu, Delta::Proven(s.plan.delta));
-  r.mu = mu.value();
+  std::vector<std::size_t> records(s.plan.clients);
+  for (std::uint32_t i = 0; i < records.size(); ++i) records[i] = s.partition.size(i);
+  r.releases = MakeReleases(s.plan, *s.objective, *s.mechanism, *s.book, records, r.rounds_done);
+  for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
+  const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
   r.certified_epsilon_lower = epsilon.lower;
-  if (!config.privacy.budgets.empty()) {
-    std::map<double, double> known;      // few distinct budgets, many clients
-    for (std::uint32_t i = 0; i < s.book->size(); ++i) {
-      const MuSquared spent = s.book->account(i).spent();
-      const auto [at, added] = known.try_emplace(spent.value(), 0.0);
-      if (added) at->second = GdpEpsilon(Root(spent), Delta::Proven(s.plan.delta)).upper;
-      r.client_epsilon.push_back(at->second);
-    }
-  }
   r.claimed_epsilon = s.plan.claimed_epsilon;
   r.replayable = config.privacy.noise == "replayable";
   if (s.oracle) r.oracle_metrics = s.oracle->answered();
@@ -415,7 +397,7 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
     TACIT_OK(s.vault->Settle(*s.book));
     TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
     const json certificate = Certificate(r, config);
-    TACIT_OK(WriteText(r.folder / "certificate.json", certificate.dump(2) + "\n"));
+    TACIT_OK(WriteText(r.folder / "certificate.json", CertificateJson(certificate)));
     TACIT_OK(WriteText(r.folder / "certificate.txt", CertificateText(certificate)));
     TACIT_OK(WriteText(r.folder / "result.json", ToJson(r, config).dump(2) + "\n"));
   }

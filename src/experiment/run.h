@@ -3,7 +3,6 @@
 // From a config to a trained model with a certificate.
 #include <atomic>
 #include <functional>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "core/vec.h"
 #include "experiment/config.h"
 #include "experiment/plan.h"
+#include "experiment/releases.h"
 
 namespace tacit {
 
@@ -45,7 +45,7 @@ struct RunResult {
   bool interrupted = false;
   Metrics metrics;
   double mu = 0, certified_epsilon = 0, certified_epsilon_lower = 0;
-  std::vector<double> client_epsilon;  // per client, where privacy.budgets differ; empty otherwise
+  std::vector<Releases> releases;  // what the figures above follow from
   std::optional<double> claimed_epsilon;
   bool replayable = false;
   std::vector<std::string> oracle_metrics;
@@ -66,6 +66,7 @@ nlohmann::json ToJson(const Metrics&);
 
 // The certificate, as JSON and as text for people who sign.
 nlohmann::json Certificate(const RunResult&, const Config&);
+std::string CertificateJson(const nlohmann::json& certificate);  // the bytes of certificate.json
 std::string CertificateText(const nlohmann::json& certificate);
 
 // A finished run, read back from its folder.

@@ -1,7 +1,6 @@
 #include "experiment/sweep.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "experiment/sha256.h"
 #include "experiment/toml_values.h"
 
 namespace tacit {
@@ -91,15 +91,6 @@ Status ReadGrid(const toml::node& node, const std::string& file, std::vector<Axi
       axes.push_back(std::move(axis));
   }
   return Ok{};
-}
-
-std::string Sha256(std::string_view text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size = 0;
-  TACIT_CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
 }
 
 // results.jsonl, held by this process alone.

@@ -1,0 +1,651 @@
+#include "experiment/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "data/npy.h"
+#include "experiment/config.h"
+#include "experiment/json_number.h"
+#include "experiment/run.h"
+#include "experiment/sha256.h"
+#include "privacy/gdp.h"
+#include "privacy/ledger.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // of a certificate
+constexpr long double kUlp = 0x1p-52L;                      // of a double, relatively
+constexpr double kWhole = 0x1p53;
+
+// Numbers as they are read back bit for bit; whole ones without a point.
+std::string Text(double v) {
+  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
+  return fmt::format("{}", v);
+}
+std::string Text(std::size_t v) { return fmt::format("{}", v); }
+std::string Text(const std::string& v) { return "\"" + v + "\""; }
+std::string Text(const std::optional<double>& v) { return v ? Text(*v) : "none"; }
+std::string Shown(const json& j) {
+  std::string text = j.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// Reads fields by dotted path; the first one that is not as it must be is the error.
+class Fields {
+ public:
+  Fields(const json& root, std::string name) : root_(root), name_(std::move(name)) {}
+
+  const json* Find(const std::string& path) {
+    const json* at = &root_;
+    std::istringstream keys(path);
+    for (std::string key; std::getline(keys, key, '.');) {
+      const auto open = key.find('[');
+      const std::string member = key.substr(0, open);
+      if (!at->is_object() || !at->contains(member)) return Missing(path), nullptr;
+      at = &(*at)[member];
+      if (open == std::string::npos) continue;
+      at = &(*at)[std::stoul(key.substr(open + 1))];  // only paths made here, within the list
+    }
+    return at;
+  }
+  std::string String(const std::string& path) {
+    const json* j = Find(path);
+    if (j == nullptr) return "";
+    if (!j->is_string()) return Wrong(path, *j, "text"), "";
+    return j->get<std::string>();
+  }
+  std::string OneOf(const std::string& path, const std::vector<std::string>& choices) {
+    std::string s = String(path), all;
+    for (const auto& c : choices) all += (all.empty() ? "" : ", ") + c;
+    if (!error_ && std::find(choices.begin(), choices.end(), s) == choices.end())
+      Wrong(path, s, "one of " + all);
+    return s;
+  }
+  bool Flag(const std::string& path) {
+    const json* j = Find(path);
+    if (j == nullptr) return false;
+    if (!j->is_boolean()) return Wrong(path, *j, "true or false"), false;
+    return j->get<bool>();
+  }
+  std::size_t Count(const std::string& path, double least = 0) {
+    const json* j = Find(path);
+    if (j == nullptr) return 0;
+    return CountOf(path, *j, least);
+  }
+  // At least `least`; "inf" where it may be infinite.
+  double Figure(const std::string& path, double least, bool may_be_infinite) {
+    const json* j = Find(path);
+    if (j == nullptr) return 0;
+    return FigureOf(path, *j, least, may_be_infinite);
+  }
+  std::optional<double> Maybe(const std::string& path, double least, bool may_be_infinite) {
+    const json* j = Find(path);
+    if (j == nullptr || j->is_null()) return std::nullopt;
+    return FigureOf(path, *j, least, may_be_infinite);
+  }
+  const json* List(const std::string& path) {
+    const json* j = Find(path);
+    if (j == nullptr) return nullptr;
+    if (!j->is_array()) return Wrong(path, *j, "a list"), nullptr;
+    return j;
+  }
+  std::vector<double> Figures(const std::string& path, double least, bool may_be_infinite) {
+    std::vector<double> out;
+    const json* list = List(path);
+    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i)
+      out.push_back(FigureOf(fmt::format("{}[{}]", path, i), (*list)[i], least, may_be_infinite));
+    return out;
+  }
+  std::vector<std::size_t> Counts(const std::string& path, double least) {
+    std::vector<std::size_t> out;
+    const json* list = List(path);
+    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i)
+      out.push_back(CountOf(fmt::format("{}[{}]", path, i), (*list)[i], least));
+    return out;
+  }
+  void Wrong(const std::string& path, const json& value, const std::string& must) {
+    if (!error_)
+      error_ =
+          Fail(Code::kMalformed, "{}: {} = {}: must be {}; give a certificate.json that `tacit train` wrote",
+               name_, path, Shown(value), must);
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void Missing(const std::string& path) {
+    if (!error_)
+      error_ = Fail(Code::kMalformed, "{}: {} is missing; give a certificate.json that `tacit train` wrote",
+                    name_, path);
+  }
+  std::size_t CountOf(const std::string& path, const json& j, double least) {
+    const auto v = NumberOf(j);
+    if (!v || !(*v >= least && *v <= kWhole) || *v != std::floor(*v))
+      return Wrong(path, j, fmt::format("a whole number from {} upwards", least)), 0;
+    return static_cast<std::size_t>(*v);
+  }
+  double FigureOf(const std::string& path, const json& j, double least, bool may_be_infinite) {
+    const auto v = NumberOf(j);
+    if (!v || !(*v >= least) || (std::isinf(*v) && !may_be_infinite))
+      return Wrong(path, j,
+                   fmt::format("a number of at least {:g}{}", least, may_be_infinite ? ", or \"inf\"" : "")),
+             0.0;
+    return *v;
+  }
+
+  const json& root_;
+  std::string name_;
+  std::optional<Error> error_;
+};
+
+struct StatedReleases {
+  std::size_t clients, units, roundings;
+  double sensitivity, beyond, mu, epsilon;
+  std::vector<double> sigma;
+  std::vector<std::size_t> rounds;
+};
+
+// What a certificate says, as far as it can be recomputed.
+struct Stated {
+  std::string run, mode, unit, adjacency, mechanism, noise, model_sha256, config_sha256;
+  double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
+  std::optional<double> claimed, claim_bound, clip, record_bound;
+  std::optional<std::vector<double>> per_client;
+  std::size_t done, planned, skipped, clients, rows, dim;
+  bool interrupted;
+  std::vector<StatedReleases> releases;
+};
+
+Result<Stated> ReadStated(const json& certificate, const std::string& name) {
+  if (!certificate.is_object() || certificate.value("format", json()) != "tacit-certificate-1")
+    return Fail(Code::kMalformed,
+                "{}: is not a certificate of the format tacit-certificate-1; give a certificate.json that "
+                "`tacit train` wrote",
+                name);
+  Fields f(certificate, name);
+  Stated s{};
+  s.run = f.String("run");
+  s.mode = f.OneOf("mode", {"certified", "paper"});
+  s.unit = f.String("privacy.unit");
+  s.adjacency = f.OneOf("privacy.adjacency", {"replace-one", "add-remove", "zero-out"});
+  s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "expose"});
+  s.noise = f.OneOf("mechanism.noise", {"entropy", "replayable", "none"});
+  s.epsilon = f.Figure("privacy.certified_epsilon", 0, true);
+  s.epsilon_lower = f.Figure("privacy.certified_epsilon_lower", 0, true);
+  s.claimed = f.Maybe("privacy.claimed_epsilon", 0, false);
+  s.claim_bound = f.Maybe("privacy.claim_bound", 0, false);
+  s.delta = f.Figure("privacy.delta", 0, false);
+  if (!f.error() && !(s.delta > 0 && s.delta < 1)) f.Wrong("privacy.delta", s.delta, "in (0, 1)");
+  s.mu = f.Figure("privacy.mu", 0, true);
+  s.zcdp = f.Figure("privacy.zcdp_epsilon", 0, true);
+  if (const json* list = f.Find("privacy.per_client_epsilon"); list != nullptr && !list->is_null())
+    s.per_client = f.Figures("privacy.per_client_epsilon", 0, true);
+  s.clip = f.Maybe("enforced.clip", 0, false);
+  s.record_bound = f.Maybe("enforced.record_bound", 0, false);
+  s.sensitivity = f.Figure("enforced.sensitivity", 0, true);
+  s.done = f.Count("rounds.done");
+  s.planned = f.Count("rounds.planned");
+  s.skipped = f.Count("rounds.skipped");
+  s.interrupted = f.Flag("rounds.interrupted");
+  s.clients = f.Count("clients", 1);
+  s.rows = f.Count("data.rows");
+  s.dim = f.Count("model.dimension", 1);
+  s.model_sha256 = f.String("model.sha256");
+  s.config_sha256 = f.String("config.sha256");
+  const json* releases = f.List("releases");
+  for (std::size_t i = 0; releases != nullptr && i < releases->size() && !f.error(); ++i) {
+    const std::string at = fmt::format("releases[{}].", i);
+    StatedReleases r{};
+    r.clients = f.Count(at + "clients", 1);
+    r.units = f.Count(at + "units");
+    r.roundings = f.Count(at + "roundings");
+    r.sensitivity = f.Figure(at + "sensitivity", 0, true);
+    r.sigma = f.Figures(at + "sigma", 0, false);
+    r.rounds = f.Counts(at + "rounds", 1);
+    r.beyond = f.Figure(at + "mu_squared_beyond", 0, true);
+    r.mu = f.Figure(at + "mu", 0, true);
+    r.epsilon = f.Figure(at + "epsilon", 0, true);
+    for (std::size_t k = 0; k < r.sigma.size() && !f.error(); ++k)
+      if (!(r.sigma[k] >= 0x1p-1000 && r.sigma[k] <= 0x1p1000))
+        f.Wrong(fmt::format("{}sigma[{}]", at, k), r.sigma[k], "in [1e-301, 1e301]");
+    if (!f.error() && r.sigma.size() != r.rounds.size())
+      f.Wrong(at + "rounds", (*releases)[i]["rounds"], "as long as sigma: how many rounds each lasted");
+    s.releases.push_back(std::move(r));
+  }
+  if (!f.error() && s.releases.empty()) f.Wrong("releases", json::array(), "a list that is not empty");
+  if (f.error()) return *f.error();
+  return s;
+}
+
+class Checks {
+ public:
+  explicit Checks(Verification& v) : v_(v) {}
+  template <class T>
+  void Differ(const std::string& figure, const T& stated, const T& recomputed, const std::string& why) {
+    Add(figure, Text(stated), Text(recomputed), why);
+  }
+  template <class T>
+  void Same(const std::string& figure, const T& stated, const T& other, const std::string& why) {
+    if (!(stated == other)) Differ(figure, stated, other, why);
+  }
+  // stated must be within [exact·(1 − below), exact·(1 + above)].
+  void Within(const std::string& figure, double stated, long double exact, long double below,
+              long double above, const std::string& why) {
+    if (std::isinf(stated) && std::isinf(exact)) return;
+    if (!std::isinf(stated) && stated >= exact * (1 - below) && stated <= exact * (1 + above)) return;
+    Differ(figure, stated, static_cast<double>(exact), why);
+  }
+  void Add(const std::string& figure, const std::string& stated, const std::string& recomputed,
+           const std::string& why) {
+    v_.findings.push_back(
+        {figure, stated, recomputed, fmt::format("{}: states {}, {} {}", figure, stated, why, recomputed)});
+  }
+
+ private:
+  Verification& v_;
+};
+
+// Δ of a sum as releases.h defines it; what the run charged is this rounded up.
+struct Enclosed {
+  long double exact, above;  // above: relative room for rounding up
+};
+Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
+  if (!s.record_bound) return {std::numeric_limits<long double>::infinity(), 0};
+  const long double c = *s.record_bound;
+  long double units = static_cast<long double>(r.units), k = static_cast<long double>(r.roundings);
+  if (s.adjacency == "add-remove") {
+    ++units;
+    if (k != 0) ++k;
+  }
+  if (units == 0) return {c, 0};
+  const long double ku = k * 0x1p-53L;
+  const long double slack = 2 * (ku / (1 - ku)) * units * c;
+  const long double exact = (s.adjacency == "replace-one" ? 2 : 1) * c + slack;
+  return {exact, kUlp + 16 * kUlp * slack / exact};
+}
+
+// Σ over rounds of ((Δ + g√d)/σ)², g the largest power of two ≤ σ·2⁻³⁰ for the lattice and 0 otherwise; the
+// rounds after the first `until` are left out.
+long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double sensitivity,
+                        std::size_t until) {
+  long double sum = 0, lost = 0;  // Kahan's sum
+  std::size_t left = until;
+  for (std::size_t i = 0; i < r.sigma.size() && left > 0; ++i) {
+    const std::size_t n = std::min(left, r.rounds[i]);
+    left -= n;
+    const long double sigma = r.sigma[i];
+    int exponent = 0;
+    static_cast<void>(std::frexp(r.sigma[i], &exponent));  // σ = m·2^exponent, m in [1/2, 1)
+    const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
+    const long double mu = (sensitivity + grid * std::sqrt(static_cast<long double>(s.dim))) / sigma;
+    const long double term = mu * mu * static_cast<long double>(n) - lost;
+    const long double next = sum + term;
+    lost = (next - sum) - term;
+    sum = next;
+  }
+  return sum;
+}
+
+std::size_t RoundsOf(const StatedReleases& r) {
+  long double total = 0;
+  for (const std::size_t n : r.rounds) total += static_cast<long double>(n);
+  return static_cast<std::size_t>(std::min<long double>(total, kWhole));
+}
+
+double ExactEpsilon(double mu, double delta) {
+  return GdpEpsilon(Mu::Proven(mu), Delta::Proven(delta)).upper;
+}
+
+void CheckReleases(const Stated& s, Checks& check) {
+  const bool noised = s.mechanism != "expose";
+  std::map<double, double> known;  // ε by μ
+  for (std::size_t i = 0; i < s.releases.size(); ++i) {
+    const StatedReleases& r = s.releases[i];
+    const std::string at = fmt::format("releases[{}].", i);
+    const Enclosed sensitivity = SensitivityOf(s, r);
+    check.Within(at + "sensitivity", r.sensitivity, sensitivity.exact, 0x1p-60L, sensitivity.above,
+                 fmt::format("and {} adjacency with a bound of {} and {} units makes it", s.adjacency,
+                             Text(s.record_bound), r.units));
+    if (noised) check.Same(at + "rounds", RoundsOf(r), s.done, "and rounds.done is");
+    long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, s.done)
+                                                               : static_cast<long double>(kInf);
+    if (s.done == 0) squared = 0;
+    squared += r.beyond;
+    const auto rounds = static_cast<long double>(s.done);
+    check.Within(at + "mu", r.mu, std::sqrt(squared), (rounds + 8) * 0x1p-62L, (rounds + 8) * kUlp,
+                 "and its noise makes it");
+    const auto [of, added] = known.try_emplace(r.mu, 0.0);
+    if (added) of->second = ExactEpsilon(r.mu, s.delta);
+    check.Same(at + "epsilon", r.epsilon, of->second,
+               fmt::format("and mu = {} at delta = {} is", Text(r.mu), s.delta));
+  }
+}
+
+// The paper's ε: ρ + 2√(ρ ln 1/δ) with ρ = Σ (2B)²/(2σ_t²), which is what paper mode calibrates to.
+void CheckClaim(const Stated& s, Checks& check) {
+  if (!s.claimed || !s.claim_bound) {
+    if (s.claimed.has_value() != s.claim_bound.has_value())
+      check.Differ("privacy.claim_bound", s.claim_bound, s.claimed, "and privacy.claimed_epsilon is");
+    if (s.claimed || (s.mode == "paper" && s.mechanism != "expose"))
+      check.Differ("privacy.claimed_epsilon", s.claimed, s.claim_bound,
+                   "and paper mode states a claim; its bound is");
+    return;
+  }
+  if (s.mode == "certified") {
+    check.Differ("privacy.claimed_epsilon", s.claimed, std::optional<double>(),
+                 "and certified mode claims nothing beside what it proves:");
+    return;
+  }
+  long double most = 0;
+  for (const StatedReleases& r : s.releases) {
+    Stated plain = s;
+    plain.mechanism = "gaussian";
+    plain.releases.clear();
+    most = std::max(most, MuSquaredOf(plain, r, 2 * static_cast<long double>(*s.claim_bound), s.done) / 2);
+  }
+  const long double claim = most + 2 * std::sqrt(most * -std::log(static_cast<long double>(s.delta)));
+  // An interrupted run made less noise than the claim is about.
+  const long double exact = s.interrupted ? std::max<long double>(claim, *s.claimed) : claim;
+  check.Within("privacy.claimed_epsilon", *s.claimed, exact, 1e-9L, 1e-9L,
+               "and the paper's calibration makes it");
+}
+
+void CheckFigures(const Stated& s, Checks& check) {
+  double mu = 0, epsilon = 0, sensitivity = 0;
+  std::size_t clients = 0;
+  for (const StatedReleases& r : s.releases) {
+    mu = std::max(mu, r.mu);
+    epsilon = std::max(epsilon, r.epsilon);
+    sensitivity = std::max(sensitivity, r.sensitivity);
+    clients += r.clients;
+  }
+  check.Same("privacy.mu", s.mu, mu, "and the largest of its releases is");
+  check.Same("privacy.certified_epsilon", s.epsilon, epsilon, "and the largest of its releases is");
+  const double exact = ExactEpsilon(s.mu, s.delta);
+  if (epsilon != exact)
+    check.Same("privacy.certified_epsilon", s.epsilon, exact,
+               fmt::format("and mu = {} at delta = {} is", Text(s.mu), s.delta));
+  if (s.epsilon_lower > s.epsilon)
+    check.Differ("privacy.certified_epsilon_lower", s.epsilon_lower, s.epsilon,
+                 "above certified_epsilon, which is");
+  check.Same("enforced.sensitivity", s.sensitivity, sensitivity, "and the largest of its releases is");
+  check.Same("clients", s.clients, clients, "and its releases are of");
+  const long double rho = static_cast<long double>(s.mu) * s.mu / 2;
+  check.Within("privacy.zcdp_epsilon", s.zcdp,
+               rho + 2 * std::sqrt(rho * -std::log(static_cast<long double>(s.delta))), 1e-15L, 1e-12L,
+               "and mu makes it");
+  if (s.mode == "certified") {
+    check.Same("enforced.record_bound", s.record_bound, s.clip, "and certified mode clips to");
+  } else if (s.clip) {
+    check.Differ("enforced.clip", s.clip, std::optional<double>(), "and paper mode clips to");
+  }
+  if (s.done + s.skipped > s.planned || (!s.interrupted && s.done + s.skipped != s.planned))
+    check.Add("rounds.planned", Text(s.planned), Text(s.done + s.skipped),
+              s.interrupted ? "and was interrupted, but the rounds done and skipped are"
+                            : "and was not interrupted, but the rounds done and skipped are");
+  check.Same("mechanism.noise", std::string(s.noise == "none" ? "none" : "some"),
+             std::string(s.mechanism == "expose" ? "none" : "some"), "and mechanism.name means");
+  if (!s.per_client) return;
+  check.Same("privacy.per_client_epsilon", s.per_client->size(), s.clients,
+             "figures, and the number of clients is");
+  std::map<double, std::size_t> stated, expected;
+  for (const double e : *s.per_client) ++stated[e];
+  for (const StatedReleases& r : s.releases) expected[r.epsilon] += r.clients;
+  for (const auto& [e, n] : expected)
+    if (stated[e] != n)
+      check.Add("privacy.per_client_epsilon", fmt::format("{} times {}", Text(e), stated[e]), Text(n),
+                "and the clients with these releases are");
+}
+
+// Whether the other files of the folder say the same.
+void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
+  const auto config = ParseConfig(text, "config.toml", {});
+  if (!config.ok()) return check.Add("config.toml", "a config", "none", config.error().message + "; it is");
+  const Config& c = *config;
+  const char* why = "and config.toml says";
+  check.Same("config.sha256", s.config_sha256, Sha256(text), "and config.toml has");
+  check.Same("mode", s.mode, c.algorithm.mode, why);
+  check.Same("privacy.unit", s.unit, c.privacy.unit, why);
+  check.Same("privacy.adjacency", s.adjacency, c.privacy.adjacency, why);
+  check.Same("privacy.delta", s.delta, c.privacy.delta, why);
+  check.Same("mechanism.name", s.mechanism, c.privacy.mechanism, why);
+  if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
+  check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
+  if (s.mode == "certified")
+    check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
+  else if (s.claimed)
+    check.Same("privacy.claim_bound", s.claim_bound, std::optional<double>(c.privacy.clip), why);
+  double asked = c.privacy.epsilon;
+  if (!c.privacy.budgets.empty())
+    asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
+  if (s.claimed) check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
+  if (s.mode != "certified" || s.mechanism == "expose") return;
+  if (s.epsilon > asked)
+    check.Differ("privacy.certified_epsilon", s.epsilon, asked, "and config.toml allows no more than");
+  check.Same("privacy.per_client_epsilon", s.per_client ? s.per_client->size() : 0, c.privacy.budgets.size(),
+             "figures, and the number of budgets in config.toml is");
+  for (std::size_t i = 0; s.per_client && i < std::min(s.per_client->size(), c.privacy.budgets.size()); ++i)
+    if ((*s.per_client)[i] > c.privacy.budgets[i])
+      check.Differ(fmt::format("privacy.per_client_epsilon[{}]", i), (*s.per_client)[i], c.privacy.budgets[i],
+                   "and config.toml allows that client no more than");
+}
+
+void CheckModel(const Stated& s, const std::string& bytes, Checks& check) {
+  check.Same("model.sha256", s.model_sha256, Sha256(bytes), "and model.npy has");
+  const auto model = ParseNpy(bytes, "model.npy");
+  if (!model.ok()) return check.Add("model.npy", "a model", "none", model.error().message + "; it is");
+  check.Same("model.dimension", s.dim, model->values.size(), "and model.npy holds");
+}
+
+void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Checks& check) {
+  const auto at = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r.run == s.run; });
+  if (at == records.end()) return check.Add("run", Text(s.run), "none", "and in ledger.db there is");
+  const char* why = "and ledger.db says";
+  check.Same("privacy.unit", s.unit, at->unit, why);
+  check.Same("privacy.adjacency", s.adjacency, at->adjacency, why);
+  check.Same("mode", s.mode, at->mode, why);
+  check.Same("privacy.delta", s.delta, at->delta, why);
+  check.Same("clients", s.clients, at->spent.size(), why);
+  if (at->state != "settled")
+    check.Add("run", Text(s.run), Text(at->state),
+              "but a certificate is written when it is settled; in ledger.db it is");
+  double spent = 0;
+  for (const double x : at->spent) spent = std::max(spent, x);
+  // What was charged is at most what is stated, and, where nothing was left over, what was stated was
+  // charged.
+  const double charged = SqrtUp(spent);
+  if (!(charged <= s.mu)) check.Differ("privacy.mu", s.mu, charged, "and ledger.db was charged");
+  for (std::size_t i = 0; s.per_client && i < std::min(s.per_client->size(), at->spent.size()); ++i)
+    if (!(ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta) <= (*s.per_client)[i]))
+      check.Differ(fmt::format("privacy.per_client_epsilon[{}]", i), (*s.per_client)[i],
+                   ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta),
+                   "and ledger.db was charged for");
+  // Under add-remove a certificate bounds the number of records by a public constant: it may state more.
+  if (s.adjacency != "add-remove" && charged < s.mu * (1 - 1e-12))
+    check.Differ("privacy.mu", s.mu, charged, "more than rounding explains, and ledger.db was charged");
+}
+
+// Traced rounds: ε never falls, never passes the certificate's and is never below what the noise made it.
+void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
+  const StatedReleases* lead = &s.releases.front();
+  for (const StatedReleases& r : s.releases)
+    if (r.mu > lead->mu) lead = &r;
+  std::vector<std::size_t> ends;  // of the runs of equal σ
+  std::size_t total = 0;
+  for (const std::size_t n : lead->rounds) ends.push_back(total += std::min<std::size_t>(n, s.done));
+  std::istringstream lines(text);
+  std::vector<std::pair<std::size_t, double>> points;
+  std::set<std::string> said;  // the first line of a kind is enough
+  const auto once = [&](const char* kind) { return said.insert(kind).second; };
+  double last = 0;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string at = fmt::format("trace.jsonl line {}", ++number);
+    const json j = json::parse(line, nullptr, false);
+    const auto figure = [&](const char* key) {
+      return j.is_object() && j.contains(key) ? NumberOf(j[key]) : std::nullopt;
+    };
+    const auto round = figure("round"), epsilon = figure("epsilon"), sigma = figure("sigma");
+    if (!round || !epsilon || !sigma || !(*round >= 1 && *round <= kWhole))
+      return check.Add(at, "no round", "a round", "which must be");
+    if (*epsilon < last && once("falls"))
+      check.Differ(at + ": epsilon", *epsilon, last, "below the line before, which is");
+    last = *epsilon;
+    if (*epsilon > s.epsilon && once("above"))
+      check.Differ(at + ": epsilon", *epsilon, s.epsilon, "and the certificate only");
+    // Where rounds were skipped, the number of a round does not say how many were made before it.
+    const auto k = static_cast<std::size_t>(*round);
+    if (s.skipped != 0 || s.mechanism == "expose") continue;
+    if (k > s.done) {
+      if (once("round")) check.Differ(at + ": round", k, s.done, "and the certificate covers");
+      continue;
+    }
+    const auto run = static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), k) - ends.begin());
+    if (run < lead->sigma.size() && *sigma != lead->sigma[run] && once("sigma"))
+      check.Differ(at + ": sigma", *sigma, lead->sigma[run], "and the certificate");
+    points.emplace_back(k, *epsilon);
+  }
+  if (s.record_bound && s.mechanism != "expose") {
+    const std::size_t step = points.size() / 200 + 1;  // each costs an inversion of the curve
+    const long double least =
+        (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(*s.record_bound);
+    for (std::size_t i = 0; i < points.size(); i += step) {
+      const auto mu =
+          static_cast<double>(std::sqrt(MuSquaredOf(s, *lead, least, points[i].first)) * (1 - 1e-12L));
+      const double exact = GdpEpsilon(Mu::Proven(mu), Delta::Proven(s.delta)).lower;
+      if (points[i].second < exact && once("below"))
+        check.Differ(fmt::format("trace.jsonl: epsilon after round {}", points[i].first), points[i].second,
+                     exact, "and the noise until then makes it");
+    }
+  }
+  if (!s.interrupted && s.done > 0 && s.adjacency != "add-remove")
+    check.Same("privacy.certified_epsilon", s.epsilon, last, "and the last line of trace.jsonl is");
+}
+
+Verification Begin(const Stated& s) {
+  Verification v{.run = s.run,
+                 .mode = s.mode,
+                 .unit = s.unit,
+                 .adjacency = s.adjacency,
+                 .mechanism = s.mechanism,
+                 .delta = s.delta,
+                 .claimed = s.claimed ? Text(s.claimed) : "",
+                 .rounds = s.done,
+                 .compared = {},
+                 .findings = {}};
+  for (const StatedReleases& r : s.releases) {
+    const auto sensitivity = SensitivityOf(s, r).exact;
+    const long double squared = s.done == 0 ? 0.0L
+                                            : (s.mechanism == "expose" || std::isinf(sensitivity)
+                                                   ? static_cast<long double>(kInf)
+                                                   : MuSquaredOf(s, r, sensitivity, s.done));
+    v.mu = std::max(v.mu, static_cast<double>(std::sqrt(squared + r.beyond)));
+  }
+  v.epsilon = ExactEpsilon(v.mu, s.delta);
+  return v;
+}
+
+}  // namespace
+
+Result<std::string> ReadWhole(const fs::path& file, const char* what) {
+  std::error_code ec;
+  if (fs::is_directory(file, ec))
+    return Fail(Code::kNotFound, "{}: is a folder, not {}", file.string(), what);
+  std::ifstream in(file, std::ios::binary);
+  if (!in) {
+    if (fs::exists(file, ec))
+      return Fail(Code::kIo, "{}: cannot be read; check its permissions", file.string());
+    return Fail(Code::kNotFound, "{}: no such file; give {}", file.string(), what);
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Result<json> ParseCertificate(std::string_view bytes, const std::string& name) {
+  if (bytes.size() > kLargestFile)
+    return Fail(Code::kMalformed, "{}: holds {} bytes, more than any certificate; give a certificate.json",
+                name, bytes.size());
+  // Of two fields with one name a reader may see the one and a program the other.
+  std::vector<std::set<std::string>> open;
+  std::string twice;
+  const auto seen = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end) open.pop_back();
+    if (event == json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+      twice = parsed.get<std::string>();
+    return true;
+  };
+  try {
+    json document = json::parse(bytes, seen);
+    if (!twice.empty())
+      return Fail(Code::kMalformed,
+                  "{}: has the field \"{}\" twice in one object; give the file as it was written", name,
+                  twice);
+    return document;
+  } catch (const json::exception& e) {
+    std::string_view why = e.what();
+    if (const auto end = why.find("] "); end != std::string_view::npos) why.remove_prefix(end + 2);
+    return Fail(Code::kMalformed, "{}: is not JSON ({}); give a certificate.json that `tacit train` wrote",
+                name, why);
+  }
+}
+
+Result<Verification> Verify(const json& certificate, const std::string& name) {
+  TACIT_TRY(const Stated s, ReadStated(certificate, name));
+  Verification v = Begin(s);
+  Checks check(v);
+  CheckReleases(s, check);
+  CheckFigures(s, check);
+  CheckClaim(s, check);
+  v.compared = {"every figure of " + name};
+  return v;
+}
+
+Result<Verification> VerifyFolder(const fs::path& folder) {
+  const fs::path file = folder / "certificate.json";
+  TACIT_TRY(const std::string bytes, ReadWhole(file, "a certificate.json that `tacit train` wrote"));
+  TACIT_TRY(const json certificate, ParseCertificate(bytes, file.string()));
+  TACIT_TRY(Verification v, Verify(certificate, file.string()));
+  TACIT_TRY(const Stated s, ReadStated(certificate, file.string()));
+  Checks check(v);
+  const auto with = [&](const char* name, auto&& compare) {
+    const auto text = ReadWhole(folder / name, "the run folder with all its files");
+    if (!text.ok()) return check.Add(name, "part of the run", "missing", text.error().message + "; it is");
+    v.compared.emplace_back(name);
+    compare(*text);
+  };
+  with("config.toml", [&](const std::string& text) { CheckConfig(s, text, check); });
+  with("model.npy", [&](const std::string& text) { CheckModel(s, text, check); });
+  with("trace.jsonl", [&](const std::string& text) { CheckTrace(s, text, check); });
+  with("certificate.txt", [&](const std::string& text) {
+    // The sentences are strings wherever the figures above could be read; a stranger's file may lack one.
+    std::string expected;
+    try {
+      expected = CertificateText(certificate);
+    } catch (const json::exception&) {
+      return check.Add("certificate.json", "incomplete", "complete", "and to be shown as text it must be");
+    }
+    check.Same("certificate.txt", Sha256(text), Sha256(expected),
+               "and the text of certificate.json has the hash");
+  });
+  with("ledger.db", [&](const std::string&) {
+    const auto records = SqliteVault::Read(folder / "ledger.db");
+    if (!records.ok()) return check.Add("ledger.db", "a ledger", "none", records.error().message + "; it is");
+    CheckLedger(s, *records, check);
+  });
+  return v;
+}
+
+}  // namespace tacit
