@@ -30,14 +30,13 @@ test-all:             ## everything long: sanitizers, statistics, fuzzing, exper
 	@scripts/setup all
 	@scripts/test-all
 
-bench:                ## measure the hot paths (PyTorch beside them where python3 has it)
+bench:                ## measure the hot paths beside NumPy, SciPy and PyTorch: a table, and build/bench/results.json
 	@scripts/setup bench
 	@mkdir -p build/bench
 	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DTACIT_BENCH=ON -DTACIT_TESTS=OFF >build/bench/configure.log
-	@cmake --build build/bench --target noise_bench network_bench -j $(jobs) >build/bench/build.log 2>&1 \
+	@cmake --build build/bench --target benchmarks -j $(jobs) >build/bench/build.log 2>&1 \
 	  || { grep -v '^\[' build/bench/build.log | head -n 100; exit 1; }
-	@build/bench/bench/noise_bench && build/bench/bench/network_bench
-	@python3 -c 'import torch' 2>/dev/null && python3 bench/network_torch.py || echo 'PyTorch is not installed: no comparison'
+	@bench/run.py
 
 format:               ## format the sources in place
 	@clang-format-19 -i $(sources)

@@ -45,8 +45,19 @@ class Dataset {
 
   // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
   std::vector<double> norm;
+  // Sparse only, filled by MakePartition: the one value that all entries of row i have, NaN if they differ.
+  std::vector<double> row_value;
   // Public bound with norm[i] ≤ row_bound for every i, enforced by Preprocess; ∞ if none was asked.
   double row_bound = std::numeric_limits<double>::infinity();
+};
+
+// A sparse shard's entries a second time, column by column: column j is in the rows row[k] of the shard, k
+// from column_begin[j] to column_begin[j + 1], ascending. Each column is filled up to a multiple of four with
+// entries of value 0 in a row that does not exist, the one after the last.
+struct Columns {
+  std::vector<std::uint32_t> column_begin;  // features + 1 entries
+  std::vector<std::uint32_t> row;  // counted from the start of the shard
+  std::vector<double> value;  // empty if every row has one value: then it is row_value
 };
 
 // One client's rows: a contiguous range of a Dataset, or a selection from it (a minibatch).
@@ -54,13 +65,14 @@ class Dataset {
 class Shard {
  public:
   Shard() = default;
-  Shard(const Dataset& data, std::size_t begin, std::size_t size)
-      : data_(&data), begin_(begin), size_(size) {}
+  Shard(const Dataset& data, std::size_t begin, std::size_t size, const Columns* columns = nullptr)
+      : data_(&data), begin_(begin), size_(size), columns_(columns) {}
   // The rows pick[0], pick[1], … of this (contiguous) shard; pick must outlive the result.
   Shard Pick(std::span<const std::uint32_t> pick) const {
     Shard s = *this;
     s.pick_ = pick.data();
     s.size_ = pick.size();
+    s.columns_ = nullptr;
     return s;
   }
   std::size_t size() const { return size_; }
@@ -70,15 +82,18 @@ class Shard {
   Row row(std::size_t i) const { return data_->row(At(i)); }
   double label(std::size_t i) const { return data_->label[At(i)]; }
   double norm(std::size_t i) const { return data_->norm[At(i)]; }  // ≥ ‖row i‖₂
+  double row_value(std::size_t i) const { return data_->row_value[At(i)]; }  // where row_value is filled
   const Dataset& dataset() const { return *data_; }
   std::size_t begin() const { return begin_; }
   bool contiguous() const { return pick_ == nullptr; }
+  const Columns* columns() const { return columns_; }  // nullptr: rows only
 
  private:
   std::size_t At(std::size_t i) const { return begin_ + (pick_ ? pick_[i] : i); }
   const Dataset* data_ = nullptr;
   std::size_t begin_ = 0, size_ = 0;
   const std::uint32_t* pick_ = nullptr;
+  const Columns* columns_ = nullptr;
 };
 
 }  // namespace tacit

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace tacit {
@@ -177,6 +178,46 @@ std::vector<std::size_t> Blocks(const PartitionOptions& o, std::size_t rows) {
   return begin;
 }
 
+// The one value of all entries, NaN if there are several (or NaN is among them).
+double OneValue(const Row& row) {
+  if (row.size == 0) return 0;
+  for (std::size_t k = 1; k < row.size; ++k)
+    if (row.value[k] != row.value[0]) return std::numeric_limits<double>::quiet_NaN();
+  return row.value[0];
+}
+
+Columns ColumnsOf(const Dataset& d, std::size_t begin, std::size_t end) {
+  const std::uint64_t first = d.row_begin[begin], last = d.row_begin[end];
+  Columns out;
+  if (last - first < d.features || last - first >= std::uint64_t{1} << 31) return out;
+  bool one_valued = true;
+  for (std::size_t i = begin; i < end; ++i) one_valued = one_valued && !std::isnan(d.row_value[i]);
+  for (std::uint64_t k = first; k < last; ++k)
+    if (!std::isfinite(d.value[k])) return out;
+  std::vector<std::uint32_t> count(d.features, 0);
+  for (std::uint64_t k = first; k < last; ++k) ++count[d.column[k]];
+  out.column_begin.push_back(0);
+  for (const std::uint32_t c : count) out.column_begin.push_back(out.column_begin.back() + (c + 3) / 4 * 4);
+  std::vector<std::uint32_t> next(out.column_begin.begin(), out.column_begin.end() - 1);
+  out.row.resize(out.column_begin.back(), static_cast<std::uint32_t>(end - begin));
+  if (!one_valued) out.value.resize(out.column_begin.back(), 0.0);
+  for (std::size_t i = begin; i < end; ++i)
+    for (std::uint64_t k = d.row_begin[i]; k < d.row_begin[i + 1]; ++k) {
+      const std::uint32_t at = next[d.column[k]]++;
+      out.row[at] = static_cast<std::uint32_t>(i - begin);
+      if (!one_valued) out.value[at] = d.value[k];
+    }
+  return out;
+}
+
+void LayOut(Partition& p) {
+  Dataset& d = p.data;
+  if (!d.sparse()) return;
+  d.row_value.resize(d.rows());
+  for (std::size_t i = 0; i < d.rows(); ++i) d.row_value[i] = OneValue(d.row(i));
+  for (std::size_t c = 0; c < p.clients(); ++c) p.columns.push_back(ColumnsOf(d, p.begin[c], p.begin[c + 1]));
+}
+
 }  // namespace
 
 Result<Partition> MakePartition(const PartitionOptions& o, Dataset d) {
@@ -206,10 +247,12 @@ Result<Partition> MakePartition(const PartitionOptions& o, Dataset d) {
                        [&](std::size_t a, std::size_t b) { return d.label[a] < d.label[b]; });
     if (o.split == Split::kBlocks && order.size() == d.rows()) {
       out.data = std::move(d);
+      LayOut(out);
       return out;
     }
   }
   out.data = Reorder(d, order);
+  LayOut(out);
   return out;
 }
 

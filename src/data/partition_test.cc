@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 namespace tacit {
@@ -131,6 +133,58 @@ TEST(Partition, DirichletLeavesNoClientEmpty) {
       MakePartition({.split = Split::kDirichlet, .clients = 50, .alpha = 0.001}, Numbered(50, 2, true));
   ASSERT_TRUE(p.ok());
   for (std::size_t c = 0; c < 50; ++c) EXPECT_EQ(p->size(c), 1u);
+}
+
+TEST(Partition, ColumnsHoldTheEntriesOfTheRows) {
+  for (const bool one_valued : {true, false}) {
+    Dataset d = Numbered(100, 3, true);
+    if (!one_valued) d.value[d.row_begin[9]] = 0.5;  // row 9, of several entries: client 0 has two values
+    const auto part = MakePartition({.split = Split::kBlocks, .clients = 4}, d);
+    ASSERT_TRUE(part.ok());
+    ASSERT_EQ(part->columns.size(), 4u);
+    EXPECT_EQ(part->columns[0].value.empty(), one_valued);
+    EXPECT_TRUE(part->columns[1].value.empty());
+    for (std::size_t c = 0; c < 4; ++c) {
+      const Columns& columns = part->columns[c];
+      ASSERT_EQ(columns.column_begin.size(), d.features + 1);
+      std::size_t entries = 0;
+      for (std::uint32_t j = 0; j < d.features; ++j) {
+        EXPECT_EQ(columns.column_begin[j + 1] % 4, 0u);
+        std::vector<std::uint32_t> rows;
+        for (std::uint32_t k = columns.column_begin[j]; k < columns.column_begin[j + 1]; ++k) {
+          const std::uint32_t row = columns.row[k];
+          ASSERT_LE(row, part->size(c));
+          if (row == part->size(c)) {  // filling
+            EXPECT_TRUE(columns.value.empty() || columns.value[k] == 0);
+            continue;
+          }
+          rows.push_back(row);
+          const Row r = part->data.row(part->begin[c] + row);
+          ASSERT_LT(j, r.size);  // Numbered rows have columns 0, 1, …
+          EXPECT_EQ(columns.value.empty() ? part->data.row_value[part->begin[c] + row] : columns.value[k],
+                    r.value[j]);
+        }
+        EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
+        entries += rows.size();
+      }
+      EXPECT_EQ(entries, part->data.row_begin[part->begin[c + 1]] - part->data.row_begin[part->begin[c]]);
+    }
+    for (std::size_t i = 0; i < 100; ++i)
+      EXPECT_EQ(std::isnan(part->data.row_value[i]), !one_valued && i == 9) << i;
+  }
+}
+
+TEST(Partition, ColumnsAreLeftOutWhereTheyWouldNotPayOrNotHold) {
+  Dataset d = Numbered(20, 3, true);  // 40 entries
+  d.value[3] = std::numeric_limits<double>::infinity();  // client 0: a weight of 0 must hide it
+  const auto some = MakePartition({.split = Split::kBlocks, .clients = 2}, d);
+  EXPECT_TRUE(some->columns[0].column_begin.empty());
+  EXPECT_FALSE(some->columns[1].column_begin.empty());
+  d.features = 50;  // fewer entries than columns
+  const auto none = MakePartition({.split = Split::kBlocks, .clients = 2}, d);
+  EXPECT_TRUE(none->columns[1].column_begin.empty());
+  EXPECT_TRUE(
+      MakePartition({.split = Split::kBlocks, .clients = 2}, Numbered(20, 3, false))->columns.empty());
 }
 
 TEST(Partition, RefusesWhatCannotBeSplit) {

@@ -42,18 +42,34 @@ class LinearModel final : public Objective {
     TACIT_CHECK(norm.size() == m);
     Grow(ws.a, m);
     Margins(shard, x, 1, 0, m, ws.a);
-    // Blocks of a fixed length, so that the loops below vectorise at any optimisation level.
+    const Dataset& d = shard.dataset();
+    double label[kBlock] = {}, length[kBlock] = {}, margin[kBlock] = {}, bound[kBlock];
     std::size_t l = 0;
-    for (; l + kBlock <= m; l += kBlock) SlopeBlock(shard, l, kBlock, ws.a.data() + l, norm.data() + l);
-    if (l < m) SlopeBlock(shard, l, m - l, ws.a.data() + l, norm.data() + l);
+    if (shard.contiguous())
+      for (; l + kBlock <= m; l += kBlock)
+        SlopeBlock(d.label.data() + shard.begin() + l, d.norm.data() + shard.begin() + l, ws.a.data() + l,
+                   norm.data() + l);
+    for (; l < m; l += kBlock) {
+      const std::size_t count = std::min(m - l, kBlock);
+      for (std::size_t k = 0; k < count; ++k) {
+        label[k] = shard.label(l + k);
+        length[k] = shard.norm(l + k);
+        margin[k] = ws.a[l + k];
+      }
+      SlopeBlock(label, length, margin, bound);
+      for (std::size_t k = 0; k < count; ++k) {
+        ws.a[l + k] = margin[k];
+        norm[l + k] = bound[k];
+      }
+    }
   }
 
   void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
     TACIT_CHECK(weight.size() == shard.size());
-    AddRows(shard, ws.a, 1, weight, g);
+    AddRows(shard, ws.a, weight, ws.b, g);
   }
 
-  // weight·slope is one, the fused additions are m (AddRows); one to spare.
+  // weight·slope is one; the rest is m fused additions, or a product and m additions (AddRows).
   std::size_t Roundings(std::size_t records) const override { return records + 2; }
 
   std::optional<double> RecordBound(double row_bound) const override {
@@ -97,22 +113,16 @@ class LinearModel final : public Objective {
   }
 
  private:
-  static constexpr std::size_t kBlock = 16;
+  static constexpr std::size_t kBlock = 32;
 
-  // margin[0 … count) → slope in place, and the bounds of the norms.
-  void SlopeBlock(const Shard& shard, std::size_t first, std::size_t count, double* margin,
-                  double* norm) const {
-    double z[kBlock] = {}, y[kBlock] = {}, a[kBlock] = {};
-    for (std::size_t k = 0; k < count; ++k) {
-      z[k] = margin[k];
-      y[k] = shard.label(first + k);
-      a[k] = shard.norm(first + k);
-    }
-    for (std::size_t k = 0; k < kBlock; ++k) z[k] = link_.Slope(z[k], y[k]);
-    for (std::size_t k = 0; k < kBlock; ++k) a[k] = NormBound(std::abs(z[k]), a[k]);
-    for (std::size_t k = 0; k < count; ++k) {
-      margin[k] = z[k];
-      norm[k] = a[k];
+  // kBlock margins → slopes in place, and the bounds of the norms. On its own, and longer than what a
+  // compiler unrolls whole, so that it becomes one vector loop.
+  __attribute__((noinline)) void SlopeBlock(const double* __restrict label, const double* __restrict length,
+                                            double* __restrict margin, double* __restrict norm) const {
+    for (std::size_t k = 0; k < kBlock; ++k) {
+      const double slope = link_.Slope(margin[k], label[k]);
+      margin[k] = slope;
+      norm[k] = NormBound(std::abs(slope), length[k]);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "data/partition.h"
 #include "models/exp.h"
 #include "models/rows.h"
 #include "models/test_data.h"
@@ -416,6 +417,60 @@ TEST_P(Objectives, RoundingStaysWithinGammaOfRoundings) {
   }
   const long double ku = static_cast<long double>(f->Roundings(m)) * 0x1p-53L, gamma = ku / (1 - ku);
   for (std::size_t j = 0; j < x.size(); ++j) EXPECT_LE(std::abs(g[j] - exact[j]), gamma * size[j]);
+}
+
+// Sums by columns: the same terms in another order, within the bound that is paid for; what a record adds
+// does not depend on the layout.
+TEST(Columns, SumsAreThoseOfTheRowsWithinGamma) {
+  const auto f = MakeObjective(Loss::kLogistic, 2);
+  for (const bool one_valued : {true, false}) {
+    SCOPED_TRACE(one_valued);
+    const std::size_t m = 1000, d = 40;
+    Dataset data = test::AdultLike(m, d, 7);
+    Stream rng({.seed = 3, .purpose = Purpose::kTest});
+    for (std::size_t i = 0; i < m; ++i) {
+      const double v = rng.Normal();
+      for (std::size_t k = data.row_begin[i]; k < data.row_begin[i + 1]; ++k)
+        data.value[k] = one_valued ? v : rng.Normal();
+    }
+    test::FillNorms(data);
+    const auto part = MakePartition({.clients = 1}, data);
+    ASSERT_TRUE(part.ok());
+    ASSERT_EQ(part->columns[0].value.empty(), one_valued);
+    const Shard by_columns(part->data, 0, m, &part->columns[0]), by_rows(part->data, 0, m);
+    const Vec x = RandomVec(d, 0.5, 8);
+    Workspace ws, other;
+    Vec norm(m), norm_by_rows(m), weight(m), g(d, 0.25), rows(d, 0.25);
+    f->RecordNorms(by_columns, x, ws, norm);
+    f->RecordNorms(by_rows, x, other, norm_by_rows);
+    EXPECT_EQ(norm, norm_by_rows);      // bit for bit
+    for (std::size_t l = 0; l < m; ++l) {
+      const std::uint32_t pick[] = {static_cast<std::uint32_t>(l)};
+      Vec alone(1);
+      Workspace fresh;
+      f->RecordNorms(by_rows.Pick(pick), x, fresh, alone);
+      ASSERT_EQ(alone[0], norm[l]) << l;      // a record's term is its own, whatever is beside it
+      weight[l] = l % 5 == 0 ? 0.0 : 1.0 / (3.0 + static_cast<double>(l % 7));
+    }
+    ws.a[5] = kNan;      // of weight 0
+    f->WeightedSum(by_columns, x, ws, weight, g);
+    f->WeightedSum(by_rows, x, other, weight, rows);
+    std::vector<long double> exact(d, 0.25L), size(d, 0.25L);
+    for (std::size_t l = 0; l < m; ++l) {
+      if (weight[l] == 0) continue;
+      const Row row = by_rows.row(l);
+      for (std::size_t k = 0; k < row.size; ++k) {
+        const long double term = static_cast<long double>(weight[l]) * other.a[l] * row.value[k];
+        exact[row.index[k]] += term;
+        size[row.index[k]] += std::abs(term);
+      }
+    }
+    const long double ku = static_cast<long double>(f->Roundings(m)) * 0x1p-53L, gamma = ku / (1 - ku);
+    for (std::size_t j = 0; j < d; ++j) {
+      EXPECT_LE(std::abs(g[j] - exact[j]), gamma * size[j]);
+      EXPECT_LE(std::abs(rows[j] - exact[j]), gamma * size[j]);
+    }
+  }
 }
 
 TEST(Logistic, ExtremeMarginsHaveTheirLimits) {

@@ -33,6 +33,49 @@ inline double SparseDot(const Row& row, const double* x) {
   return (s0 + s2) + (s1 + s3);
 }
 
+// Σ x over the columns of a row.
+inline double SparseSum(const Row& row, const double* x) {
+  double s0 = 0, s1 = 0;
+  std::size_t k = 0;
+  for (; k + 4 <= row.size; k += 4) {
+    s0 += x[row.index[k]];
+    s1 += x[row.index[k + 1]];
+    s0 += x[row.index[k + 2]];
+    s1 += x[row.index[k + 3]];
+  }
+  if (row.size & 2) {
+    s0 += x[row.index[k]];
+    s1 += x[row.index[k + 1]];
+    k += 2;
+  }
+  if (row.size & 1) s0 += x[row.index[k]];
+  return s0 + s1;
+}
+
+// Σ c[row] (· value) over a column of 4k entries: four sums, then a fixed tree.
+template <bool kValues>
+inline double ColumnSum(const std::uint32_t* row, const double* value, std::size_t n, const double* c) {
+  const auto add = [&](std::size_t k, double s) {
+    return kValues ? std::fma(value[k], c[row[k]], s) : s + c[row[k]];
+  };
+  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  for (std::size_t k = 0; k < n; k += 4) {
+    s0 = add(k, s0);
+    s1 = add(k + 1, s1);
+    s2 = add(k + 2, s2);
+    s3 = add(k + 3, s3);
+  }
+  return (s0 + s2) + (s1 + s3);
+}
+
+template <bool kValues>
+void AddColumns(const Columns& columns, const double* c, Span g) {
+  const std::uint32_t* begin = columns.column_begin.data();
+  for (std::size_t j = 0; j < g.size(); ++j)
+    g[j] += ColumnSum<kValues>(columns.row.data() + begin[j], columns.value.data() + begin[j],
+                               begin[j + 1] - begin[j], c);
+}
+
 // R rows against G blocks of x: enough independent sums to hide the latency of the addition.
 template <std::size_t R, std::size_t G>
 void DenseMargins(const double* const* row, const double* x, std::size_t features, double* out,
@@ -125,7 +168,13 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
   const std::size_t features = shard.features();
   TACIT_CHECK(x.size() == outputs * features && out.size() >= count * outputs);
   if (shard.sparse()) {
-    if (outputs == 1) {
+    const std::vector<double>& one = shard.dataset().row_value;
+    if (outputs == 1 && !one.empty()) {
+      ForSparseRows(shard, first, count, [&](std::size_t l, const Row& row) {
+        const double v = shard.row_value(first + l);
+        out[l] = std::isnan(v) ? SparseDot(row, x.data()) : v * SparseSum(row, x.data());
+      });
+    } else if (outputs == 1) {
       ForSparseRows(shard, first, count,
                     [&](std::size_t l, const Row& row) { out[l] = SparseDot(row, x.data()); });
     } else {
@@ -153,6 +202,26 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
     const double* row[1] = {pointer(l)};
     DenseMarginsOf<1>(row, x.data(), features, out.data() + l * outputs, outputs);
   }
+}
+
+void AddRows(const Shard& shard, View coefficient, View weight, Vec& scratch, Span g) {
+  const Columns* columns = shard.columns();
+  if (columns == nullptr) return AddRows(shard, coefficient, 1, weight, g);
+  const std::size_t m = shard.size();
+  TACIT_CHECK(weight.size() == m && coefficient.size() >= m && g.size() == shard.features());
+  Grow(scratch, m + 1);
+  double* c = scratch.data();
+  c[m] = 0;      // the row that fills columns up
+  const bool one_valued = columns->value.empty();
+  const double* value = shard.dataset().row_value.data() + shard.begin();
+  for (std::size_t l = 0; l < m; ++l) {
+    const double scaled = weight[l] * coefficient[l];
+    c[l] = weight[l] == 0 ? 0.0 : one_valued ? scaled * value[l] : scaled;
+  }
+  if (one_valued)
+    AddColumns<false>(*columns, c, g);
+  else
+    AddColumns<true>(*columns, c, g);
 }
 
 void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View weight, Span g) {

@@ -11,7 +11,8 @@
 namespace tacit {
 
 // out[l·outputs + c] = ⟨row first + l, x_c⟩ for l < count. The value of a row does not depend on its
-// neighbours, its address or its place in the shard.
+// neighbours, its address or its place in the shard. (Rows of one value are summed before the product; that
+// is decided row by row.)
 void Margins(const Shard&, View x, std::size_t outputs, std::size_t first, std::size_t count, Span out);
 
 // g_c ← g_c + Σ_l fl(weight[l]·coefficient[l·outputs + c]) row_l, in the order of the rows, each
@@ -20,6 +21,11 @@ void Margins(const Shard&, View x, std::size_t outputs, std::size_t first, std::
 // A coordinate thus sees one rounding for weight·coefficient and one per row: with m rows
 // |computed − exact| ≤ γ_{m+1} Σ|terms|, but for underflow, which adds at most 2⁻¹⁰⁷⁴ a row.
 void AddRows(const Shard&, View coefficient, std::size_t outputs, View weight, Span g);
+
+// The same for one output and all rows of the shard, by its Columns where it has them. A coordinate then sees
+// the roundings of weight·coefficient and of its product with the row's value, fewer than m additions among
+// the m terms in some order, and the addition to g: |computed − exact| ≤ γ_{m+2} Σ|terms|.
+void AddRows(const Shard&, View coefficient, View weight, Vec& scratch, Span g);
 
 // A double ≥ s·a for a length s ≥ 0 of the coefficients and a ≥ ‖row‖, not finite if s or a is not.
 //

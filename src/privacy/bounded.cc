@@ -1,6 +1,8 @@
 #include "privacy/bounded.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "data/preprocess.h"
 
@@ -24,6 +26,25 @@ double DivDown(double c, double n) {
   const double q = c / n;
   if (q == 0) return 0;
   return std::fma(q, n, -c) > 0 || q < 1e-290 ? NextDown(q) : q;
+}
+
+// weight = min(1, c/norm), rounded down; a record that cannot be measured, or whose weight would lose its
+// digits, is the zero vector.
+void ClipWeights(View norm, double c, Span weight) {
+  if (!(c >= 0x1p-400)) {
+    for (std::size_t l = 0; l < norm.size(); ++l)
+      weight[l] = !(norm[l] < kLongest) ? 0.0 : norm[l] <= c ? 1.0 : DivDown(c, norm[l]);
+    return;
+  }
+  // The same without branches or calls, for half the records are clipped or not as if by chance: for
+  // c < n < 2⁵⁰⁰ the quotient is normal, its residual exact, and the double below it one unit of its bits.
+  for (std::size_t l = 0; l < norm.size(); ++l) {
+    const double n = norm[l], q = c / n;
+    const std::uint64_t above = std::fma(q, n, -c) > 0 ? 1 : 0;
+    const double down = std::bit_cast<double>(std::bit_cast<std::uint64_t>(q) - above);
+    const double w = n <= c ? 1.0 : down;
+    weight[l] = n < kLongest ? w : 0.0;
+  }
 }
 
 }  // namespace
@@ -51,11 +72,7 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   s.weight_.resize(m);
   s.sum_.assign(x.size(), 0.0);
   f.RecordNorms(shard, x, s.work_, s.norm_);
-  for (std::size_t l = 0; l < m; ++l) {
-    const double norm = s.norm_[l];
-    // A record that cannot be measured, or whose weight would lose its digits, is the zero vector.
-    s.weight_[l] = !(norm < kLongest) ? 0.0 : norm <= c.value() ? 1.0 : DivDown(c.value(), norm);
-  }
+  ClipWeights(s.norm_, c.value(), s.weight_);
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   return Bounded(s.sum_, c, m, f.Roundings(m));
 }

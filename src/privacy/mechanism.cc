@@ -73,7 +73,8 @@ void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, 
   const int e = LatticeScale::For(sigma.value()).grid_exponent;
   const double to_grid = std::ldexp(1.0, -e), from_grid = std::ldexp(1.0, e);  // exact powers of two
   for (std::size_t j = 0; j < value.size(); ++j) {
-    const double q = std::fmin(std::fmax(value[j] * to_grid, -kLargest), kLargest);
+    const double scaled = value[j] * to_grid, above = scaled > -kLargest ? scaled : -kLargest;  // NaN too
+    const double q = above < kLargest ? above : kLargest;
     const std::int64_t k = static_cast<std::int64_t>(std::nearbyint(q)) + noise.lattice[j];
     out[j] = static_cast<double>(k) * from_grid;  // of the integer alone: post-processing
   }

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""make bench: measures the hot paths beside their peers, prints ratios and writes build/bench/results.json.
+
+Contestants of a comparison run in turns, several times, and the least time of each counts: on a shared machine
+that is the figure least disturbed. One thread is timed by processor time, two threads by the clock on the wall."""
+import json
+import os
+import platform
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, "build", "bench")
+PROGRAMS = os.path.join(BUILD, "bench")
+PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
+TURNS = int(os.environ.get("TACIT_BENCH_TURNS", "5"))
+SECONDS = float(os.environ.get("TACIT_BENCH_SECONDS", "1"))
+
+results = {"machine": platform.machine(), "processor": "", "cores": os.cpu_count(), "peers": {}, "rows": [],
+           "missing": []}
+for line in open("/proc/cpuinfo"):
+    if line.startswith("model name"):
+        results["processor"] = line.split(":", 1)[1].strip()
+        break
+
+
+def has(module):
+    if not os.path.exists(PYTHON):
+        return None
+    found = subprocess.run([PYTHON, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+def missing(what):
+    results["missing"].append(what)
+    print(f"bench: {what}", file=sys.stderr)
+
+
+class Program:
+    """A contestant that answers one line of JSON to each line."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "ready":
+            raise SystemExit(f"bench: {command[0]} did not start")
+
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def row(what, ours, unit, peer=None, peer_name="", target=None, note=""):
+    """ours and peer are times; target: the least peer/ours, or with no peer the most that ours may be."""
+    ratio = peer / ours if peer else None
+    met = None if target is None else (ratio >= target if peer else ours <= target)
+    results["rows"].append({"what": what, "ours": ours, "unit": unit, "peer": peer_name or None, "peer_time": peer,
+                            "ratio": ratio, "target": target, "met": met, "note": note})
+
+
+def least(answers):
+    return min(a["min_us"] for a in answers)
+
+
+def primal_dual():
+    data = os.environ.get("TACIT_DATA", "")
+    found = [f for f in (os.path.join(data, "a9a", n) for n in ("a9a.bz2", "a9a")) if data and os.path.exists(f)]
+    if not found:
+        missing("a9a is not in TACIT_DATA: generated rows of its shape are used instead")
+    rows = os.path.join(BUILD, "rows")
+    os.makedirs(rows, exist_ok=True)
+    ours = Program(os.path.join(PROGRAMS, "primal_dual_bench"), found[0] if found else "-", rows)
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "primal_dual_peers.py"), rows) if has("numpy") else None
+    if peers is None:
+        missing("NumPy is not installed (scripts/setup bench): no comparison with NumPy and SciPy")
+    answers = {name: [] for name in ("tacit", "floor", "numpy", "scipy", "one", "two")}
+    for _ in range(TURNS):
+        for name in ("tacit", "floor"):
+            answers[name].append(ours.ask(f"{name} 1 {SECONDS}"))
+        for name in ("numpy", "scipy") if peers else ():
+            answer = peers.ask(f"{name} {SECONDS}")
+            if "missing" not in answer:
+                answers[name].append(answer)
+        answers["one"].append(ours.ask(f"wall 1 {SECONDS}"))
+        answers["two"].append(ours.ask(f"wall 2 {SECONDS}"))
+    ours.close()
+    if peers:
+        peers.close()
+    us = least(answers["tacit"])
+    what = "primal-dual round, a9a 20 x 561" if found else "primal-dual round, like a9a"
+    if answers["numpy"]:
+        row(what, us, "us", least(answers["numpy"]), "NumPy, batched", 4.5)
+    if answers["scipy"]:
+        row(what, us, "us", least(answers["scipy"]), "SciPy, sparse", 1.6)
+    row(what, us, "us", least(answers["floor"]), "floor kernel", None, "no clipping, no noise, no ledger")
+    row("the same, 2 threads", least(answers["two"]), "us", least(answers["one"]), "1 thread", 1.8, "by the clock")
+
+
+def google(program, **environment):
+    out = subprocess.run([os.path.join(PROGRAMS, program), "--benchmark_format=json"], capture_output=True, text=True,
+                         env={**os.environ, **environment}, check=True).stdout
+    return {b["run_name"]: b for b in json.loads(out)["benchmarks"] if b.get("aggregate_name") == "min"}
+
+
+def noise():
+    found = google("noise_bench")
+    each = {name: b["each"] * 1e9 for name, b in found.items()}
+    kernels = [k for k in ("avx512", "avx2") if f"lattice/{k}/c=2^30" in each]
+    for kernel in kernels[:1]:
+        row(f"Gaussian noise, float ({kernel})", each[f"float/{kernel}"], "ns", target=3)
+        row(f"Gaussian noise, lattice ({kernel})", each[f"lattice/{kernel}/c=2^30"], "ns", target=4)
+    row("Gaussian noise, lattice (scalar)", each["lattice/scalar/c=2^30"], "ns", target=6)
+    worst = max((t, n) for n, t in each.items() if n.startswith("discrete/"))
+    row("Gaussian noise, discrete (slowest sigma)", worst[0], "ns", target=40, note=worst[1])
+    row("std::normal_distribution, not cryptographic", each["std_normal_distribution_mt19937_64"], "ns",
+        note="what a user of the standard library has")
+
+
+def networks():
+    torch = has("torch")
+    if not torch:
+        missing("PyTorch is not installed (scripts/setup bench): no comparison of networks")
+    ours, theirs = {}, {}
+    for _ in range(max(2, TURNS // 2)):
+        for name, b in google("network_bench").items():
+            ours[name] = min(ours.get(name, 1e99), b["cpu_time"])
+        if torch:
+            out = subprocess.run([PYTHON, os.path.join(ROOT, "bench", "network_torch.py")], capture_output=True, text=True,
+                                 check=True).stdout
+            for line in out.splitlines():
+                name, us = line.split()[:2]
+                theirs[name] = min(theirs.get(name, 1e99), float(us))
+    for name, us in ours.items():
+        label = name.replace("_", " ").replace("/", ", batch ")
+        if name in theirs:
+            row(label, us, "us", theirs[name], "PyTorch", 1.0 if name.startswith("mlp") else None, "ours clips each record")
+        else:
+            row(label, us, "us")
+
+
+def table():
+    head = ("what", "ours", "peer", "its time", "ratio", "target", "")
+    lines = [head]
+    for r in results["rows"]:
+        unit = r["unit"]
+        target = "" if r["target"] is None else f">= {r['target']:g}" if r["peer"] else f"<= {r['target']:g} {unit}"
+        lines.append((r["what"], f"{r['ours']:.4g} {unit}", r["peer"] or "",
+                      f"{r['peer_time']:.4g} {unit}" if r["peer_time"] else "",
+                      f"{r['ratio']:.2f}" if r["ratio"] else "", target,
+                      "" if r["met"] is None else "met" if r["met"] else "MISSED"))
+    width = [max(len(line[k]) for line in lines) for k in range(len(head))]
+    for line in lines:
+        print("  ".join(line[k].ljust(width[k]) for k in range(len(head))).rstrip())
+
+
+results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch")}
+wanted = sys.argv[1:] or ["primal-dual", "noise", "networks"]
+for name, run in (("primal-dual", primal_dual), ("noise", noise), ("networks", networks)):
+    if name in wanted:
+        run()
+print(f"{results['processor']}, {results['cores']} cores; peers: " +
+      (", ".join(f"{k} {v}" for k, v in results["peers"].items() if v) or "none"))
+table()
+with open(os.path.join(BUILD, "results.json"), "w") as out:
+    json.dump(results, out, indent=1)
+    out.write("\n")
+print("written to build/bench/results.json")
