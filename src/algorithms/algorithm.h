@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/private.h"
@@ -46,31 +47,66 @@ struct Scratch {
   NoiseRng* rng = nullptr;          // already the stream of this client and round
 };
 
-// A server-coordinated algorithm. Per round:
+// What every server-coordinated algorithm has. Per round:
 //   every client   Round(down, up, scratch)     computes, pays, releases into `up`
 //   the runtime    sum.Add(up) in client order, in chunks that depend on the cohort alone, and
 //                  sum.Merge(chunk) in chunk order: memory does not grow with the cohort, and the
 //                  result does not depend on threads or arrival
 //   the server     Round(sum, down)             writes the next `down`; false: training is over
-// and once after the last round, every client Finish(down).
 template <class A>
-concept Algorithm = Message<typename A::Down> && Message<typename A::Up> &&
-                    requires(typename A::Server server, typename A::Client client, typename A::Sum sum,
-                             const typename A::Sum total, typename A::Down down, const typename A::Down& in,
-                             typename A::Up up, Scratch& scratch) {
-                      { server.Start(down) } -> std::same_as<bool>;
-                      { client.Round(in, up, scratch) } -> std::same_as<Status>;
-                      { sum.Reset() };
-                      { sum.Add(up) };
-                      { sum.Merge(total) };
-                      { server.Round(sum, down) } -> std::same_as<bool>;
-                      { client.Finish(in) };
-                      {
-                        server.round()
-                      } -> std::same_as<std::uint32_t>;      // the round `down` belongs to, from 1
-                      {
-                        client.iterate()
-                      } -> std::same_as<View>;             // the client's model: a function of releases
-                    };
+concept Coordinated = Message<typename A::Down> && Message<typename A::Up> &&
+                      requires(typename A::Server server, typename A::Client client, typename A::Sum sum,
+                               const typename A::Sum total, typename A::Down down, const typename A::Down& in,
+                               typename A::Up up, Scratch& scratch) {
+                        { server.Start(down) } -> std::same_as<bool>;
+                        { client.Round(in, up, scratch) } -> std::same_as<Status>;
+                        { sum.Reset() };
+                        { sum.Add(up) };
+                        { sum.Merge(total) };
+                        { server.Round(sum, down) } -> std::same_as<bool>;
+                        {
+                          server.round()
+                        } -> std::same_as<std::uint32_t>;      // the round `down` belongs to, from 1
+                      };
+
+// An algorithm whose clients remember: they live as long as the run, and once after the last round every one
+// has Finish(down).
+template <class A>
+concept Algorithm = Coordinated<A> && requires(typename A::Client client, const typename A::Down& in) {
+  { client.Finish(in) };
+  { client.iterate() } -> std::same_as<View>;             // the client's model: a function of releases
+};
+
+// An algorithm whose clients keep nothing between rounds, so Round is const: a client is made when it is its
+// turn and forgotten after, and a million of them need no more memory than one.
+template <class A>
+concept Stateless = Coordinated<A> && requires(const typename A::Client client, const typename A::Down& in,
+                                               typename A::Up up, Scratch& scratch) {
+  { client.Round(in, up, scratch) } -> std::same_as<Status>;
+};
+
+// Where a runtime gets stateless clients from. Begin is called once a round, by one thread; Id and Make by
+// several at once, so they change nothing. Nobody takes part twice in one round; there may be nobody at all,
+// and then the server gets an empty sum.
+template <class S, class A>
+concept ClientSource = Stateless<A> && requires(S source, const S& same, std::uint32_t round, std::size_t i) {
+  { source.Begin(round) } -> std::same_as<std::size_t>;             // how many take part in this round
+  { same.Id(i) } -> std::same_as<std::uint32_t>;                    // which client is the i-th of them
+  { same.Make(i) } -> std::same_as<typename A::Client>;             // that client
+};
+
+// The source in which clients 0 … n − 1 take part in every round: make(id) returns a client.
+template <class F>
+class EveryClient {
+ public:
+  EveryClient(std::size_t clients, F make) : clients_(clients), make_(std::move(make)) {}
+  std::size_t Begin(std::uint32_t) { return clients_; }
+  std::uint32_t Id(std::size_t i) const { return static_cast<std::uint32_t>(i); }
+  auto Make(std::size_t i) const { return make_(static_cast<std::uint32_t>(i)); }
+
+ private:
+  std::size_t clients_;
+  F make_;
+};
 
 }  // namespace tacit

@@ -29,7 +29,6 @@ Status Ledger::Charge(const PrivacyEvent& event) {
 LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) {
   accounts_.reserve(budgets.size());
   for (MuSquared b : budgets) accounts_.emplace_back(b, adjacency);
-  targets_.assign(budgets.size(), MuSquared{0.0});
 }
 
 void LedgerBook::Attach(Vault* vault) {
@@ -46,6 +45,7 @@ void LedgerBook::Attach(Vault* vault) {
 Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
   TACIT_CHECK(ahead.size() == accounts_.size());
   if (vault_ == nullptr) return Ok{};
+  targets_.assign(accounts_.size(), MuSquared{0.0});
   for (std::size_t i = 0; i < accounts_.size(); ++i) {
     targets_[i] = accounts_[i].spent() + ahead[i];
     if (targets_[i] > accounts_[i].budget()) targets_[i] = accounts_[i].budget();

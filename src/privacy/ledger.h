@@ -53,14 +53,14 @@ class Ledger {
     if (spent > spent_) spent_ = spent;
   }
 
- private:
+ private:      // ordered to be small: a run may have a million
   MuSquared budget_;
-  Adjacency adjacency_;
   MuSquared spent_{0.0};
   MuSquared reserved_{0.0};
-  std::uint64_t charges_ = 0, claims_ = 0;
   Vault* vault_ = nullptr;
   std::uint32_t account_ = 0;
+  std::uint32_t charges_ = 0, claims_ = 0;
+  Adjacency adjacency_;
 };
 
 // All accounts of a run. Reserve() makes the next block of rounds durable for everyone in one

@@ -39,6 +39,10 @@ SqliteVault::RunInfo Info(const char* run = "r", Adjacency a = Adjacency::kRepla
   return {.run = run, .data = "d", .unit = "record", .mode = "certified", .adjacency = a, .delta = 1e-5};
 }
 
+// A run may have a million accounts: 48 bytes each in the book, and in the file one row per run of equal ones
+// (the test of the vault).
+static_assert(sizeof(Ledger) <= 48);
+
 TEST(Ledger, ARefusedChargeChangesNothing) {
   Ledger ledger(Limit(1.0), Adjacency::kReplaceOne);
   ASSERT_TRUE(ledger.Charge(Gaussian(0.8)).ok());
@@ -49,7 +53,7 @@ TEST(Ledger, ARefusedChargeChangesNothing) {
   EXPECT_NE(refused.error().message.find("raise privacy.epsilon"), std::string::npos);
   EXPECT_EQ(ledger.spent(), spent);
   EXPECT_EQ(ledger.charges(), 1u);
-  EXPECT_TRUE(ledger.Charge(Gaussian(0.5)).ok());         // what still fits is still paid
+  EXPECT_TRUE(ledger.Charge(Gaussian(0.5)).ok());  // what still fits is still paid
 }
 
 TEST(Ledger, TheBudgetItselfMayBeSpentAndNotOneUlpMore) {
@@ -103,12 +107,12 @@ TEST(SqliteVault, ReservesSettlesAndComesBack) {
     book.Attach(vault->get());
     ASSERT_TRUE(book.Reserve(std::vector{Limit(0.5), Limit(5), Limit(0.25)}).ok());
     const auto reserved = (*vault)->reserved();
-    EXPECT_EQ(reserved, (std::vector{Limit(0.5), Limit(1), Limit(0.25)}));      // never beyond the budget
+    EXPECT_EQ(reserved, (std::vector{Limit(0.5), Limit(1), Limit(0.25)}));  // never beyond the budget
     ASSERT_TRUE(book.account(0).Charge(Gaussian(0.5)).ok());
-    ASSERT_TRUE(book.account(2).Charge(Gaussian(1)).ok());                      // beyond its reservation
+    ASSERT_TRUE(book.account(2).Charge(Gaussian(1)).ok());  // beyond its reservation
     EXPECT_EQ((*vault)->reserved()[2].value(), 1.0);
     EXPECT_EQ(book.largest_spent().value(), 1.0);
-  }     // killed here: reservations count as spent
+  }  // killed here: reservations count as spent
   const auto read = SqliteVault::Read(file);
   ASSERT_TRUE(read.ok());
   ASSERT_EQ(read->size(), 1u);
@@ -121,7 +125,7 @@ TEST(SqliteVault, ReservesSettlesAndComesBack) {
     auto vault = SqliteVault::Open(file, Info(), budgets);
     ASSERT_TRUE(vault.ok());
     LedgerBook book(budgets, Adjacency::kReplaceOne);
-    book.Attach(vault->get());      // the earlier process's spending is this one's
+    book.Attach(vault->get());  // the earlier process's spending is this one's
     EXPECT_EQ(book.account(0).spent().value(), 0.5);
     EXPECT_EQ(book.account(1).spent().value(), 1.0);
     EXPECT_FALSE(book.account(1).Charge(Gaussian(0.1)).ok());
@@ -172,7 +176,7 @@ TEST(SqliteVault, AMillionEqualAccountsAreOneRow) {
     ASSERT_TRUE(book.Reserve(std::vector<MuSquared>(1000000, Limit(0.1 * block))).ok());
   SQLite::Database db((folder / "l.db").string());
   EXPECT_EQ(db.execAndGet("SELECT count(*) FROM accounts").getInt(), 1);
-  ASSERT_TRUE((*vault)->Reserve(500000, std::vector{Limit(0.75)}).ok());      // one differs: three rows
+  ASSERT_TRUE((*vault)->Reserve(500000, std::vector{Limit(0.75)}).ok());  // one differs: three rows
   EXPECT_EQ(db.execAndGet("SELECT count(*) FROM accounts").getInt(), 3);
   const auto read = SqliteVault::Read(folder / "l.db");
   EXPECT_EQ(read->front().spent.size(), 1000000u);
@@ -193,7 +197,7 @@ TEST(SqliteVault, AdjacenciesAndOtherClientsAreNotMixedInOneRun) {
     EXPECT_NE(wrong.error().message.find("other clients"), std::string::npos);
   }
   EXPECT_TRUE(
-      SqliteVault::Open(folder / "l.db", Info("s", Adjacency::kZeroOut), budgets).ok());   // another run
+      SqliteVault::Open(folder / "l.db", Info("s", Adjacency::kZeroOut), budgets).ok());  // another run
   EXPECT_EQ(SqliteVault::Read(folder / "l.db")->size(), 2u);
   EXPECT_TRUE(SqliteVault::Open(folder / "l.db", Info(), budgets).ok());
 }
@@ -213,7 +217,7 @@ TEST(SqliteVault, TwoProcessesCannotSpendFromOneRun) {
   ASSERT_TRUE((*second)->Reserve(0, std::vector{Limit(7)}).ok());
   LedgerBook book(budgets, Adjacency::kReplaceOne);
   EXPECT_FALSE((*first)->Settle(book).ok());
-  EXPECT_EQ(SqliteVault::Read(folder / "l.db")->front().spent[0], 7.0);       // never falls
+  EXPECT_EQ(SqliteVault::Read(folder / "l.db")->front().spent[0], 7.0);  // never falls
 }
 
 TEST(SqliteVault, UnusableFilesAreErrorsThatNameThem) {
@@ -229,7 +233,7 @@ TEST(SqliteVault, UnusableFilesAreErrorsThatNameThem) {
   }
   EXPECT_EQ(SqliteVault::Read(garbage).error().code, Code::kMalformed);
   EXPECT_EQ(SqliteVault::Read(folder / "none.db").error().code, Code::kNotFound);
-  if (geteuid() != 0) {      // root writes everywhere
+  if (geteuid() != 0) {  // root writes everywhere
     ASSERT_TRUE(SqliteVault::Open(folder / "ro.db", Info(), budgets).ok());
     fs::permissions(folder / "ro.db", fs::perms::owner_read);
     EXPECT_FALSE(SqliteVault::Open(folder / "ro.db", Info(), budgets).ok());

@@ -31,7 +31,7 @@ struct Watcher {
   std::function<Status(const RoundReport&)> after;
 };
 
-template <Algorithm A>
+template <Coordinated A>
 class ThreadRuntime {
  public:
   ThreadRuntime(unsigned threads, NoiseSource noise) : pool_(threads), noise_(noise) {
@@ -44,22 +44,34 @@ class ThreadRuntime {
   }
   unsigned threads() const { return pool_.size(); }
 
-  // The only loop. A client's refusal ends the run before anything more is sent.
-  Status Run(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher) {
-    typename A::Down down;
-    for (bool more = server.Start(down); more;) {
-      RoundReport report{.round = server.round()};
-      TACIT_OK(watcher.before(report.round));
-      TACIT_OK(Round(down, clients, report));
-      more = server.Round(total_, down);
-      report.last = !more;
-      if (report.last) {
-        ForEach(clients, [&](typename A::Client& c) { c.Finish(down); });
-        report.bytes_down += WireSize(down) * clients.size();
-      }
-      TACIT_OK(watcher.after(report));
-    }
-    return Ok{};
+  // Clients that live as long as the run. A client's refusal ends the run before anything more is sent.
+  Status Run(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher)
+      requires Algorithm<A> {
+    return Loop(
+        server, watcher, [&](std::uint32_t) { return clients.size(); },
+        [](std::size_t i) { return static_cast<std::uint32_t>(i); },
+        [&](std::size_t i, const typename A::Down& down, Lane& lane) {
+          return clients[i].Round(down, lane.up, lane.scratch);
+        },
+        [&](typename A::Down& down, RoundReport& report) {
+          ForEach(clients, [&](typename A::Client& c) { c.Finish(down); });
+          report.bytes_down += WireSize(down) * clients.size();
+        });
+  }
+
+  // Clients that are made when it is their turn: memory does not grow with their number. The last model is
+  // sent to nobody.
+  template <ClientSource<A> Source>
+  Status Run(typename A::Server& server, Source& source, const Watcher& watcher) {
+    const Source& same = source;
+    return Loop(
+        server, watcher, [&](std::uint32_t round) { return source.Begin(round); },
+        [&](std::size_t i) { return same.Id(i); },
+        [&](std::size_t i, const typename A::Down& down, Lane& lane) {
+          const typename A::Client client = same.Make(i);
+          return client.Round(down, lane.up, lane.scratch);
+        },
+        [](const typename A::Down&, RoundReport&) {});
   }
 
  private:
@@ -76,15 +88,34 @@ class ThreadRuntime {
   // Clients per chunk: a function of the cohort alone, so that sums are too.
   static std::size_t ChunkOf(std::size_t clients) { return std::clamp<std::size_t>(clients / 64, 1, 1024); }
 
-  Status Round(typename A::Down& down, std::vector<typename A::Client>& clients, RoundReport& report) {
-    const std::size_t chunk = ChunkOf(clients.size()), chunks = (clients.size() + chunk - 1) / chunk;
+  // The only loop. begin(round) says how many take part, id(i) who the i-th is, serve(i, down, lane) has it
+  // do its round, and finish(down, report) ends the run.
+  template <class Begin, class Id, class Serve, class End>
+  Status Loop(typename A::Server& server, const Watcher& watcher, Begin begin, Id id, Serve serve,
+              End finish) {
+    typename A::Down down;
+    for (bool more = server.Start(down); more;) {
+      RoundReport report{.round = server.round()};
+      TACIT_OK(watcher.before(report.round));
+      TACIT_OK(Round(down, begin(report.round), id, serve, report));
+      more = server.Round(total_, down);
+      report.last = !more;
+      if (report.last) finish(down, report);
+      TACIT_OK(watcher.after(report));
+    }
+    return Ok{};
+  }
+
+  template <class Id, class Serve>
+  Status Round(typename A::Down& down, std::size_t clients, Id id, Serve serve, RoundReport& report) {
+    const std::size_t chunk = ChunkOf(clients), chunks = (clients + chunk - 1) / chunk;
     slots_.resize(std::min<std::size_t>(chunks, 4 * pool_.size()));
     for (Slot& s : slots_) s.done = false;
     total_.Reset();
     std::atomic<std::size_t> next{0}, merged{0};
     std::atomic<bool> failed{false};
     std::optional<Error> error;
-    std::size_t error_client = clients.size();
+    std::size_t error_client = clients;
     std::mutex mutex;  // guards merging and the error
     pool_.Run([&](unsigned k) {
       Lane& lane = lanes_[k];
@@ -95,12 +126,11 @@ class ThreadRuntime {
         while (c >= merged.load(std::memory_order_acquire) + slots_.size()) std::this_thread::yield();
         Slot& slot = slots_[c % slots_.size()];
         slot.sum.Reset();
-        for (std::size_t i = c * chunk; i < std::min(clients.size(), (c + 1) * chunk); ++i) {
+        for (std::size_t i = c * chunk; i < std::min(clients, (c + 1) * chunk); ++i) {
           if (failed.load(std::memory_order_relaxed)) break;
           if (noise_.replay_seed)
-            lane.scratch.rng->Rekey(
-                {*noise_.replay_seed, Purpose::kNoise, static_cast<std::uint32_t>(i), report.round});
-          if (Status s = clients[i].Round(down, lane.up, lane.scratch); !s.ok()) {
+            lane.scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, id(i), report.round});
+          if (Status s = serve(i, down, lane); !s.ok()) {
             const std::lock_guard lock(mutex);
             if (i < error_client) error = s.error(), error_client = i;
             failed.store(true, std::memory_order_relaxed);
@@ -121,7 +151,7 @@ class ThreadRuntime {
       }
     });
     for (Lane& lane : lanes_) report.bytes_up += std::exchange(lane.bytes_up, 0);
-    report.bytes_down = WireSize(down) * clients.size();
+    report.bytes_down = WireSize(down) * clients;
     if (error) return *error;
     return Ok{};
   }

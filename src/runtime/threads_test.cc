@@ -1,8 +1,10 @@
 #include "runtime/threads.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "algorithms/primal_dual.h"
 #include "models/test_data.h"
@@ -237,6 +239,179 @@ TEST(Threads, ALedgersRefusalReachesTheCaller) {
   EXPECT_EQ(s.error().code, Code::kBudget);
   for (const Ledger& l : run.ledgers) EXPECT_LE(l.spent(), l.budget());
   EXPECT_EQ(run.ledgers[0].charges(), 6u);
+}
+
+// Federated gradient descent without memory: a client clips, pays, releases its sum and is forgotten.
+struct FederatedSgd {
+  struct Common {  // what all clients share
+    const Objective* f = nullptr;
+    const Dataset* data = nullptr;
+    const Mechanism* mechanism = nullptr;
+    LedgerBook* book = nullptr;
+    NoiseStd sigma{4.0};
+  };
+  struct Down {
+    Public<std::uint32_t> t;
+    Released<Vec> step;  // minus the sum of all steps so far is the model
+    auto Fields() { return std::tie(t, step); }
+  };
+  struct Up {
+    Released<Vec> sum;
+    auto Fields() { return std::tie(sum); }
+  };
+  class Client {
+   public:
+    Client(const Common& common, std::uint32_t id, std::size_t records)
+        : common_(&common), id_(id), records_(records) {}
+    Status Round(const Down& in, Up& up, Scratch& s) const {
+      const Common& c = *common_;
+      const Private<Shard> own(Shard(*c.data, id_ * records_ % c.data->rows(), records_));
+      const Bounded h = Bounded::ClippedSum(own, *c.f, *in.step, L2Bound{1.0}, s.clip);
+      return c.mechanism->Release(h, c.sigma, c.book->account(id_), *s.rng, s.noise, up.sum);
+    }
+
+   private:
+    const Common* common_;
+    std::uint32_t id_;
+    std::size_t records_;
+  };
+  struct Sum {
+    Released<Vec> total;
+    std::uint32_t count = 0;
+    void Reset() { count = 0; }
+    void Add(const Up& up) { Take(up.sum, 1); }
+    void Merge(const Sum& other) { Take(other.total, other.count); }
+    void Take(const Released<Vec>& x, std::uint32_t n) {
+      if (n == 0) return;
+      if (count == 0)
+        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
+      else
+        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
+      count += n;
+    }
+  };
+  struct Server {
+    std::size_t dim = 0;
+    std::uint32_t rounds = 0, t = 0;
+    std::vector<std::uint32_t> counts = {};
+    Vec model = {};
+    bool Start(Down& down) {
+      t = 1;
+      Released<Vec>().Into<[](const Vec&, Vec& out, const std::size_t& d) { out.assign(d, 0.0); }>(down.step,
+                                                                                                   dim);
+      down.t = Public<std::uint32_t>(t);
+      return rounds != 0;
+    }
+    bool Round(const Sum& sum, Down& down) {
+      counts.push_back(sum.count);
+      sum.total.Into<[](const Vec& total, Vec& x, const double& n) { Axpy(-0.5 / n, total, x); }>(
+          down.step, static_cast<double>(sum.count));
+      model = *down.step;
+      down.t = Public<std::uint32_t>(++t);
+      return t <= rounds;
+    }
+    std::uint32_t round() const { return t; }
+  };
+};
+static_assert(Stateless<FederatedSgd> && !Algorithm<FederatedSgd>);
+static_assert(!Stateless<PrimalDual>);      // its clients remember: Round is not const
+
+struct StatelessRun {
+  explicit StatelessRun(std::size_t n)
+      : data(test::RandomData(Loss::kLogistic, 2, 3000, 4, 1.0, 9)),
+        f(MakeObjective(Loss::kLogistic, 2)),
+        book(std::vector<MuSquared>(n, MuSquared{10.0}), Adjacency::kReplaceOne),
+        common{.f = f.get(), .data = &data, .mechanism = &mechanism, .book = &book} {}
+  auto All() {
+    return EveryClient(book.size(), [this](std::uint32_t id) { return FederatedSgd::Client(common, id, 3); });
+  }
+  Dataset data;
+  std::unique_ptr<Objective> f;
+  LatticeGaussian mechanism;
+  LedgerBook book;
+  FederatedSgd::Common common;
+};
+
+TEST(Stateless, ModelsAreBitwiseEqualForAnyNumberOfThreads) {
+  for (const std::size_t n : {1u, 20u, 5000u}) {
+    Vec want;
+    for (const unsigned threads : {1u, 2u, 3u, 8u}) {
+      StatelessRun run(n);
+      ThreadRuntime<FederatedSgd> runtime(threads, {.replay_seed = 17});
+      FederatedSgd::Server server{.dim = 4, .rounds = 3};
+      auto source = run.All();
+      ASSERT_TRUE(runtime.Run(server, source, Quiet()).ok());
+      EXPECT_EQ(server.counts, std::vector<std::uint32_t>(3, static_cast<std::uint32_t>(n)));
+      if (want.empty()) want = server.model;
+      EXPECT_EQ(server.model, want) << n << ' ' << threads;
+      for (std::uint32_t i = 0; i < n; ++i) ASSERT_EQ(run.book.account(i).charges(), 3u);
+    }
+    EXPECT_GT(Norm(want), 0.0);
+  }
+}
+
+// A cohort: every third client in odd rounds, client 7 alone in even ones.
+struct Cohorts {
+  StatelessRun* run;
+  std::uint32_t round = 0;
+  std::size_t Begin(std::uint32_t t) {
+    round = t;
+    return t % 2 == 0 ? 1 : (run->book.size() + 2) / 3;
+  }
+  std::uint32_t Id(std::size_t i) const { return round % 2 == 0 ? 7 : static_cast<std::uint32_t>(3 * i); }
+  FederatedSgd::Client Make(std::size_t i) const { return {run->common, Id(i), 3}; }
+};
+static_assert(ClientSource<Cohorts, FederatedSgd>);
+
+TEST(Stateless, ASourceChoosesWhoTakesPart) {
+  StatelessRun run(100);
+  Cohorts source{&run};
+  ThreadRuntime<FederatedSgd> runtime(2, {.replay_seed = 17});
+  FederatedSgd::Server server{.dim = 4, .rounds = 4};
+  std::vector<std::size_t> down;
+  Watcher w = Quiet();
+  w.after = [&](const RoundReport& r) -> Status { return down.push_back(r.bytes_down), Ok{}; };
+  ASSERT_TRUE(runtime.Run(server, source, w).ok());
+  EXPECT_EQ(server.counts, (std::vector<std::uint32_t>{34, 1, 34, 1}));
+  EXPECT_EQ(down[0], 34 * down[1]);
+  EXPECT_EQ(down[3], down[1]);      // nobody waits for the last model
+  for (std::uint32_t i = 0; i < 100; ++i)
+    EXPECT_EQ(run.book.account(i).charges(), i == 7 ? 2u : i % 3 == 0 ? 2u : 0u) << i;
+}
+
+TEST(Stateless, ARefusalEndsTheRun) {
+  StatelessRun run(50);      // μ = ½ a round: forty rounds fit
+  ThreadRuntime<FederatedSgd> runtime(3, {.replay_seed = 17});
+  FederatedSgd::Server server{.dim = 4, .rounds = 100};
+  auto source = run.All();
+  const Status s = runtime.Run(server, source, Quiet());
+  ASSERT_FALSE(s.ok());
+  EXPECT_EQ(s.error().code, Code::kBudget);
+  EXPECT_EQ(server.counts.size(), 39u);      // the lattice costs a little more than ½
+}
+
+// Resident memory of this process, in bytes.
+std::size_t Resident() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(Stateless, AMillionClientsNeedNoMoreMemoryThanTenThousand) {
+  const auto growth = [](std::size_t n) {      // over what was there with the accounts made and touched
+    StatelessRun run(n);
+    ThreadRuntime<FederatedSgd> runtime(2, {});
+    FederatedSgd::Server server{.dim = 4, .rounds = 1};
+    auto source = run.All();
+    const std::size_t before = Resident();
+    EXPECT_TRUE(runtime.Run(server, source, Quiet()).ok());
+    EXPECT_EQ(server.counts, std::vector<std::uint32_t>{static_cast<std::uint32_t>(n)});
+    const std::size_t after = Resident();
+    return after > before ? after - before : 0;
+  };
+  const std::size_t few = growth(10'000), many = growth(1'000'000);
+  EXPECT_LE(many, few + (4u << 20)) << few;      // four bytes a client would already show
 }
 
 TEST(Pool, RunsEveryThreadOnceAndWaitsForAll) {
