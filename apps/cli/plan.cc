@@ -90,7 +90,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
     Line("promise",
          fmt::format(
              "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all messages of the run",
-             DigitsUp(p.epsilon), DigitsUp(p.delta), p.unit, Name(p.adjacency)));
+             DigitsUp(p.epsilon), DigitsUp(p.delta), UnitText(p.unit, p.person_bound, p.records_per_person),
+             Name(p.adjacency)));
     if (!c.privacy.budgets.empty())
       Line("",
            "clients have their own budgets (privacy.budgets); this and the schedule below are of the least "
@@ -99,9 +100,9 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   Line("release",
        exposed
            ? std::string("the sum of a client's gradients, without noise")
-           : fmt::format("the sum of a client's gradients, {} norm {} each; sensitivity {}, {} noise",
+           : fmt::format("the sum of a client's gradients, {} norm {} {}; sensitivity {}, {} noise",
                          p.mode == "certified" ? "clipped to" : "assumed of", Digits(p.clip),
-                         Digits(p.sensitivity),
+                         p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
                          p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian"));
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
   Line("rounds",

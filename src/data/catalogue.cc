@@ -104,6 +104,8 @@ std::vector<KnownSet> MakeCatalogue() {
        .classes = 5,
        .rows = 920,
        .positive = 0.0,
+       .columns = {"age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak",
+                   "slope", "ca", "thal", "num"},
        .train = {{"heart_disease/processed.cleveland.data.gz", 18461,
                   "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
                   Heart("processed.cleveland.data")},
@@ -271,6 +273,7 @@ Result<LoadOptions> LoadOptionsFor(const KnownSet& set, Part part) {
   LoadOptions o;
   o.format = set.format;
   o.features = set.features;
+  o.csv.names = set.columns;
   o.file = found[0];
   if (set.format == Format::kIdx) {
     TACIT_CHECK(found.size() == 2);

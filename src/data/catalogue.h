@@ -35,6 +35,7 @@ struct KnownSet {
   std::size_t classes = 2;             // as the file spells them
   std::size_t rows = 0, test_rows = 0; // test_rows = 0: no test part
   double positive = 1.0;               // binary: the label that becomes +1
+  std::vector<std::string> columns = {};  // CSV: their names, the label last
   double scale = 1.0;                  // public factor usual for this set: 1/255 for pixels
   // IDX: images, labels. CIFAR: parts of one set. Otherwise one file, or several that are one client each.
   std::vector<KnownFile> train = {}, test = {};

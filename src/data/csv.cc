@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 #include "data/parse.h"
@@ -10,10 +11,20 @@ namespace internal {
 namespace {
 
 constexpr std::size_t kNone = ~std::size_t{0};
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Field {
   std::string text;
   bool quoted = false;
+};
+
+// A column that becomes features.
+struct Source {
+  std::size_t column = 0;
+  const OneHot* one_hot = nullptr;
+  std::vector<double> numbers = {};          // of the categories; NaN where a category is not a number
+  double missing = 0;
+  bool indicator = false;
 };
 
 class CsvReader {
@@ -107,6 +118,8 @@ class CsvReader {
       for (std::size_t j = 0; j < columns_; ++j)
         if (names_[j] == name) return j;
     }
+    for (std::size_t j = 0; j < std::min(columns_, o_.csv.names.size()); ++j)
+      if (o_.csv.names[j] == name) return j;
     std::size_t j = 0;
     const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), j);
     if (error == std::errc() && stop == name.data() + name.size()) {
@@ -115,13 +128,17 @@ class CsvReader {
                   columns_ - 1);
     }
     return Fail(Code::kInvalidArgument, "{} = '{}': {} has no such column; {}", option, name, input_.name(),
-                o_.csv.header ? "check the name against the first line"
-                              : "give a 0-based number, or data.header = true");
+                o_.csv.header           ? "check the name against the first line"
+                : !o_.csv.names.empty() ? "check the name against data.columns"
+                                        : "give a 0-based number, or data.header = true");
   }
 
   // From the first record: which column is what.
   Status Plan() {
     columns_ = used_;
+    if (!o_.csv.header && !o_.csv.names.empty() && o_.csv.names.size() != columns_)
+      return Fail(Code::kInvalidArgument, "data.columns has {} names and {} has {} columns; name each",
+                  o_.csv.names.size(), input_.name(), columns_);
     if (o_.csv.header)
       for (std::size_t j = 0; j < columns_; ++j) names_.push_back(fields_[j].text);
     label_ = columns_ - 1;
@@ -134,26 +151,121 @@ class CsvReader {
     if (group_ == label_)
       return Fail(Code::kInvalidArgument,
                   "data.group_column: column {} is also the label; name two different columns", label_);
+    if (!o_.csv.person.empty()) {
+      TACIT_TRY(person_, Column(o_.csv.person, "data.person_column"));
+      if (person_ == label_)
+        return Fail(Code::kInvalidArgument,
+                    "data.person_column: column {} is also the label; name two different columns", label_);
+    }
     std::vector<bool> dropped(columns_);
     for (const std::string& name : o_.csv.drop) {
       TACIT_TRY(const std::size_t j, Column(name, "data.drop"));
-      if (j == label_ || j == group_)
+      if (j == label_ || j == group_ || j == person_)
         return Fail(Code::kInvalidArgument,
-                    "data.drop = '{}': is the label or the group column; drop another", name);
+                    "data.drop = '{}': is the label, the group or the person column; drop another", name);
       dropped[j] = true;
     }
     for (std::size_t j = 0; j < columns_; ++j)
-      if (j != label_ && j != group_ && !dropped[j]) kept_.push_back(j);
+      if (j != label_ && j != group_ && j != person_ && !dropped[j])
+        kept_.push_back({.column = j, .missing = o_.csv.missing});
     if (kept_.empty())
       return Fail(Code::kMalformed,
                   "{}: no column is left for the features; check data.separator and data.drop",
                   input_.name());
-    if (o_.features != 0 && o_.features != kept_.size())
+    TACIT_OK(PlanEncoding());
+    data_.features = o_.csv.Features(kept_.size());
+    if (o_.features != 0 && o_.features != data_.features && !o_.csv.encodes())
       return Fail(Code::kInvalidArgument,
                   "data.features = {}: {} has {} feature columns; correct data.features or data.drop",
                   o_.features, input_.name(), kept_.size());
-    data_.features = kept_.size();
+    if (o_.features != 0 && o_.features != data_.features)
+      return Fail(Code::kInvalidArgument,
+                  "data.features: {} features are expected, and {} has {} feature columns, which make {}; "
+                  "correct data.features or data.drop",
+                  o_.features, input_.name(), kept_.size(), data_.features);
     return Ok{};
+  }
+
+  // The place among the kept columns.
+  Result<std::size_t> Kept(const std::string& name, const char* option) const {
+    TACIT_TRY(const std::size_t j, Column(name, option));
+    for (std::size_t k = 0; k < kept_.size(); ++k)
+      if (kept_[k].column == j) return k;
+    return Fail(Code::kInvalidArgument, "{} = '{}': is not a column of features; name another", option, name);
+  }
+
+  Status PlanEncoding() {
+    const auto twice = [](const char* option, const std::string& name) {
+      return Fail(Code::kInvalidArgument, "{} = '{}': the column is named twice; name it once", option, name);
+    };
+    for (const OneHot& h : o_.csv.one_hot) {
+      TACIT_TRY(const std::size_t k, Kept(h.column, "data.one_hot"));
+      if (kept_[k].one_hot != nullptr) return twice("data.one_hot", h.column);
+      kept_[k].one_hot = &h;
+      for (const std::string& c : h.categories) {
+        double v;
+        kept_[k].numbers.push_back(ParseReal(c, v) == Number::kOk ? v : kNan);
+      }
+    }
+    std::vector<bool> filled(kept_.size()), ranged(kept_.size());
+    for (const ColumnFill& f : o_.csv.fill) {
+      TACIT_TRY(const std::size_t k, Kept(f.column, "data.fill"));
+      if (filled[k] || kept_[k].one_hot != nullptr)
+        return Fail(Code::kInvalidArgument,
+                    "data.fill = '{}': the column is named twice or is one-hot, where missing is no category",
+                    f.column);
+      filled[k] = true;
+      kept_[k].missing = f.value;
+    }
+    for (const std::string& name : o_.csv.indicator) {
+      if (name == "*") {
+        for (Source& s : kept_) s.indicator = s.one_hot == nullptr;
+        continue;
+      }
+      TACIT_TRY(const std::size_t k, Kept(name, "data.missing_indicator"));
+      if (kept_[k].indicator) return twice("data.missing_indicator", name);
+      if (kept_[k].one_hot != nullptr)
+        return Fail(Code::kInvalidArgument,
+                    "data.missing_indicator = '{}': is one-hot; let its categories end with * instead", name);
+      kept_[k].indicator = true;
+    }
+    if (o_.csv.range.empty()) return Ok{};
+    std::vector<std::size_t> first;                    // feature of each kept column
+    std::size_t at = 0;
+    for (const Source& s : kept_) {
+      first.push_back(at);
+      at += Width(s);
+    }
+    data_.lower.assign(at, -std::numeric_limits<double>::infinity());
+    data_.upper.assign(at, std::numeric_limits<double>::infinity());
+    for (const ColumnRange& r : o_.csv.range) {
+      TACIT_TRY(const std::size_t k, Kept(r.column, "data.bounds"));
+      if (ranged[k] || kept_[k].one_hot != nullptr)
+        return Fail(Code::kInvalidArgument,
+                    "data.bounds = '{}': the column is named twice or is one-hot; name others", r.column);
+      ranged[k] = true;
+      data_.lower[first[k]] = r.lower;
+      data_.upper[first[k]] = r.upper;
+    }
+    return Ok{};
+  }
+
+  static std::size_t Width(const Source& s) {
+    if (s.one_hot != nullptr) return s.one_hot->categories.size() + (s.one_hot->other ? 1 : 0);
+    return s.indicator ? 2 : 1;
+  }
+
+  // A category that is not listed is a defined value: no entry, or the one for all others.
+  void Categories(const Source& s, const Field& f) {
+    const std::size_t at = data_.value.size(), n = s.numbers.size();
+    data_.value.resize(at + Width(s), 0.0);
+    std::size_t found = n;
+    const std::string_view text = Trim(f.text);
+    double v = 0;
+    const bool number = !Missing(f) && ParseReal(text, v) == Number::kOk;
+    for (std::size_t k = 0; k < n && found == n && !Missing(f); ++k)
+      if (text == s.one_hot->categories[k] || (number && v == s.numbers[k])) found = k;
+    if (found < n || s.one_hot->other) data_.value[at + found] = 1.0;
   }
 
   static bool Missing(const Field& f) { return f.text.empty() || f.text == "?"; }
@@ -165,8 +277,13 @@ class CsvReader {
   }
 
   Status Row() {
-    for (const std::size_t j : kept_) {
-      double v = o_.csv.missing;
+    for (const Source& s : kept_) {
+      const std::size_t j = s.column;
+      if (s.one_hot != nullptr) {
+        Categories(s, fields_[j]);
+        continue;
+      }
+      double v = s.missing;
       if (!Missing(fields_[j])) {
         const Number n = ParseReal(Trim(fields_[j].text), v);
         if (n == Number::kNotFinite)
@@ -176,9 +293,10 @@ class CsvReader {
               j, "the value is not a number",
               batches_.kept() == 0 && !o_.csv.header
                   ? "if this is a line of names say data.header = true, otherwise drop or encode the column"
-                  : "drop the column (data.drop) or encode it as numbers");
+                  : "drop the column (data.drop) or encode it (data.one_hot)");
       }
       data_.value.push_back(v);
+      if (s.indicator) data_.value.push_back(Missing(fields_[j]) ? 1.0 : 0.0);
     }
     double y;
     if (Missing(fields_[label_]))
@@ -195,6 +313,11 @@ class CsvReader {
       if (fresh) data_.group_name.push_back(it->first);
       data_.group.push_back(it->second);
     }
+    if (person_ != kNone) {
+      if (fields_[person_].text.empty()) return BadField(person_, "the person is missing", "fill it in");
+      data_.person.push_back(
+          persons_.emplace(fields_[person_].text, static_cast<std::uint32_t>(persons_.size())).first->second);
+    }
     data_.label.push_back(y);
     return Ok{};
   }
@@ -205,10 +328,10 @@ class CsvReader {
   Dataset data_;
   Batches batches_{o_};
   std::vector<Field> fields_;          // reused from record to record
-  std::size_t used_ = 0, line_ = 0, columns_ = 0, label_ = 0, group_ = kNone;
+  std::size_t used_ = 0, line_ = 0, columns_ = 0, label_ = 0, group_ = kNone, person_ = kNone;
   std::vector<std::string> names_;
-  std::vector<std::size_t> kept_;
-  std::unordered_map<std::string, std::uint32_t> groups_;
+  std::vector<Source> kept_;
+  std::unordered_map<std::string, std::uint32_t> groups_, persons_;
 };
 
 }  // namespace
@@ -216,6 +339,13 @@ class CsvReader {
 Result<Dataset> ReadCsv(Input& input, const LoadOptions& options) { return CsvReader(input, options).Run(); }
 
 }  // namespace internal
+
+std::size_t CsvLayout::Features(std::size_t columns) const {
+  std::size_t n = columns;
+  for (const OneHot& h : one_hot) n += h.categories.size() + (h.other ? 1 : 0) - 1;
+  const bool all = std::find(indicator.begin(), indicator.end(), "*") != indicator.end();
+  return n + (all ? columns - std::min(columns, one_hot.size()) : indicator.size());
+}
 
 Result<Dataset> ParseCsv(std::string_view text, const LoadOptions& options, std::string name) {
   Input input(FromMemory(text), std::move(name));

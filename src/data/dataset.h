@@ -2,6 +2,7 @@
 
 // Rows in memory: dense or sparse (CSR), with labels. A Dataset is plain memory owned by whoever
 // loaded it; the engine hands out rows only as Private<Shard>.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -23,6 +24,16 @@ struct Row {
   std::size_t size;
 };
 
+// How the influence of one person with several records is bounded.
+enum class PersonBound {
+  kNone,        // records are the unit
+  kRecords,     // nobody has more than records_per_person rows, wherever they are held
+  kSum,  // the sum of a person's gradients is clipped: all rows of a person lie together at one client
+};
+
+class MappedRows;  // row_store.h
+const double* MappedData(const MappedRows&);
+
 class Dataset {
  public:
   std::size_t rows() const { return label.size(); }
@@ -30,18 +41,26 @@ class Dataset {
   Row row(std::size_t i) const {
     if (sparse())
       return {value.data() + row_begin[i], column.data() + row_begin[i], row_begin[i + 1] - row_begin[i]};
-    return {value.data() + i * features, nullptr, features};
+    return {dense() + i * features, nullptr, features};
   }
+  const double* dense() const;  // rows × features, row-major; not for sparse sets
 
   std::string name;
-  std::size_t features = 0;                    // columns, public
-  std::vector<double> value;                   // dense: rows × features; sparse: the non-zeros
-  std::vector<std::uint32_t> column;           // sparse only
-  std::vector<std::uint64_t> row_begin;        // sparse only, rows + 1 entries
+  std::size_t features = 0;  // columns, public
+  std::vector<double> value;  // dense: rows × features; sparse: the non-zeros
+  std::shared_ptr<const MappedRows> mapped;  // dense rows in a file instead of value (row_store.h)
+  std::vector<std::uint32_t> column;  // sparse only
+  std::vector<std::uint64_t> row_begin;  // sparse only, rows + 1 entries
   std::vector<double> label;
   std::vector<std::uint32_t> group;  // optional: which client a row belongs to (a column of the file)
   std::vector<std::string> group_name;
   std::vector<std::uint32_t> person;  // optional: whose record a row is; equal numbers, one person
+  // What a person may do to a sum over these rows, where persons are the unit of privacy; public.
+  PersonBound person_bound = PersonBound::kNone;
+  std::size_t records_per_person = 1;  // kRecords: nobody has more rows than that
+
+  // Public ranges of the features, for Preprocess: empty, or one each, with ∓∞ where there is none.
+  std::vector<double> lower, upper;
 
   // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
   std::vector<double> norm;
@@ -59,6 +78,8 @@ struct Columns {
   std::vector<std::uint32_t> row;  // counted from the start of the shard
   std::vector<double> value;  // empty if every row has one value: then it is row_value
 };
+
+inline const double* Dataset::dense() const { return mapped ? MappedData(*mapped) : value.data(); }
 
 // One client's rows: a contiguous range of a Dataset, or a selection from it (a minibatch).
 // A view: the Dataset must outlive it.
@@ -80,15 +101,30 @@ class Shard {
   bool sparse() const { return data_->sparse(); }
   double row_bound() const { return data_->row_bound; }
   Row row(std::size_t i) const { return data_->row(At(i)); }
+  // Rows first … first + count − 1 of this (contiguous) shard.
+  Shard Slice(std::size_t first, std::size_t count) const { return Shard(*data_, begin_ + first, count); }
+  std::uint32_t person(std::size_t i) const { return data_->person[At(i)]; }
   double label(std::size_t i) const { return data_->label[At(i)]; }
   double norm(std::size_t i) const { return data_->norm[At(i)]; }  // ≥ ‖row i‖₂
   double row_value(std::size_t i) const { return data_->row_value[At(i)]; }  // where row_value is filled
   const Dataset& dataset() const { return *data_; }
+  // These rows were read and are not needed for now. Says nothing about rows in memory; of rows in a file
+  // the pages may go.
+  void Done(std::size_t first, std::size_t count) const {
+    if (data_->mapped) Forget(first, count);
+  }
+  // How many rows to read before saying Done: all, or a few megabytes of a file.
+  std::size_t block() const {
+    constexpr std::size_t kBytes = std::size_t{1} << 23;
+    if (!data_->mapped) return std::numeric_limits<std::size_t>::max();
+    return std::max<std::size_t>(1, kBytes / sizeof(double) / std::max<std::size_t>(1, features()));
+  }
   std::size_t begin() const { return begin_; }
   bool contiguous() const { return pick_ == nullptr; }
   const Columns* columns() const { return columns_; }  // nullptr: rows only
 
  private:
+  void Forget(std::size_t first, std::size_t count) const;
   std::size_t At(std::size_t i) const { return begin_ + (pick_ ? pick_[i] : i); }
   const Dataset* data_ = nullptr;
   std::size_t begin_ = 0, size_ = 0;

@@ -59,6 +59,15 @@ Result<Dataset> LoadOne(const LoadOptions& o) {
   }
   TACIT_TRY(Input input, OpenInput(o.file));
   TACIT_TRY(const Format format, Detect(input, o));
+  if (format != Format::kCsv && (o.csv.encodes() || !o.csv.names.empty()))
+    return Fail(Code::kUnsupported,
+                "{}: data.one_hot, fill, missing_indicator, bounds and columns are about columns of a CSV; "
+                "leave them out, or set data.format = \"csv\"",
+                o.file.string());
+  if (format == Format::kLibsvm || format == Format::kIdx || format == Format::kCifar)
+    if (!o.csv.person.empty())
+      return Fail(Code::kUnsupported, "data.person_column = '{}': {} has no columns; use CSV or .npz",
+                  o.csv.person, o.file.string());
   switch (format) {
     case Format::kAuto:
     case Format::kLibsvm: return internal::ReadLibsvm(input, o);
@@ -108,10 +117,10 @@ Result<Dataset> LoadAll(const LoadOptions& o) {
     return Fail(Code::kUnsupported,
                 "{}: several files are kept in memory; set data.store = \"memory\", or join them",
                 o.file.string());
-  if (o.rows != 0 || o.skip != 0 || !o.csv.group.empty())
-    return Fail(
-        Code::kInvalidArgument,
-        "data.rows, data.skip and data.group_column cannot be combined with several files; leave them out");
+  if (o.rows != 0 || o.skip != 0 || !o.csv.group.empty() || !o.csv.person.empty())
+    return Fail(Code::kInvalidArgument,
+                "data.rows, data.skip, data.group_column and data.person_column cannot be combined with "
+                "several files; leave them out");
   data.group_name = {data.name};
   for (const auto& file : o.more) {
     LoadOptions one = o;

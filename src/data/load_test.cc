@@ -235,7 +235,7 @@ TEST(Csv, RefusesWhatIsMalformedAndSaysWhereAndWhatToDo) {
        "give a 0-based number, or data.header = true"},
       {"no such number", "1,2\n", with({.label = "2"}), "data.label_column = 2: t has columns 0 to 1"},
       {"label is group", "1,2\n", with({.label = "1", .group = "1"}), "is also the label"},
-      {"label dropped", "1,2\n", with({.drop = {"1"}}), "is the label or the group column"},
+      {"label dropped", "1,2\n", with({.drop = {"1"}}), "is the label, the group or the person column"},
       {"wrong features", "1,2\n", with({}, 5), "features = 5: t has 1 feature columns"},
       {"quote as separator", "1,2\n", with({.separator = '"'}), "data.separator"},
       {"missing not finite", "1,2\n", with({.missing = 1.0 / 0.0}), "data.missing"},

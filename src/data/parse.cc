@@ -45,6 +45,8 @@ Status Batches::HandOn(Dataset& data) {
   next.name = data.name;
   next.features = data.features;
   next.group_name = data.group_name;
+  next.lower = data.lower;
+  next.upper = data.upper;
   if (data.sparse()) next.row_begin.push_back(0);
   TACIT_OK(o_.sink(std::move(data)));
   data = std::move(next);

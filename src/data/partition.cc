@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
+
+#include "data/row_store.h"
 
 namespace tacit {
 namespace {
@@ -49,16 +52,16 @@ Vec DirichletShares(std::size_t clients, double alpha, Stream stream) {
   return p;
 }
 
-std::vector<Order> Dirichlet(const PartitionOptions& o, const Dataset& d) {
-  Order sorted(d.rows());
+std::vector<Order> Dirichlet(const PartitionOptions& o, const std::vector<double>& label) {
+  Order sorted(label.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](std::size_t a, std::size_t b) { return d.label[a] < d.label[b]; });
+                   [&](std::size_t a, std::size_t b) { return label[a] < label[b]; });
   std::vector<Order> held(o.clients);
   std::size_t number = 0;
   for (std::size_t from = 0; from < sorted.size(); ++number) {
     std::size_t to = from;
-    while (to < sorted.size() && d.label[sorted[to]] == d.label[sorted[from]]) ++to;
+    while (to < sorted.size() && label[sorted[to]] == label[sorted[from]]) ++to;
     Order rows(sorted.begin() + static_cast<std::ptrdiff_t>(from),
                sorted.begin() + static_cast<std::ptrdiff_t>(to));
     Shuffle(rows, StreamFor(o, number, kShuffleClass));
@@ -84,36 +87,7 @@ std::vector<Order> Dirichlet(const PartitionOptions& o, const Dataset& d) {
   return held;
 }
 
-Dataset Reorder(const Dataset& d, const Order& order) {
-  Dataset out;
-  out.name = d.name;
-  out.features = d.features;
-  out.group_name = d.group_name;
-  out.row_bound = d.row_bound;
-  std::size_t entries = 0;
-  for (const std::size_t i : order) entries += d.row(i).size;
-  out.value.reserve(entries);
-  if (d.sparse()) {
-    out.column.reserve(entries);
-    out.row_begin.reserve(order.size() + 1);
-    out.row_begin.push_back(0);
-  }
-  for (const std::size_t i : order) {
-    const Row r = d.row(i);
-    out.value.insert(out.value.end(), r.value, r.value + r.size);
-    if (d.sparse()) {
-      out.column.insert(out.column.end(), r.index, r.index + r.size);
-      out.row_begin.push_back(out.value.size());
-    }
-    out.label.push_back(d.label[i]);
-    if (!d.group.empty()) out.group.push_back(d.group[i]);
-    if (!d.norm.empty()) out.norm.push_back(d.norm[i]);
-  }
-  return out;
-}
-
-Status Check(const PartitionOptions& o, const Dataset& d) {
-  const std::size_t rows = d.rows();
+Status Check(const PartitionOptions& o, const Dataset& d, std::size_t rows, const char* what) {
   if (o.split == Split::kColumn) {
     if (d.group.empty())
       return Fail(
@@ -125,8 +99,8 @@ Status Check(const PartitionOptions& o, const Dataset& d) {
   if (o.clients == 0) return Fail(Code::kInvalidArgument, "data.clients = 0: at least one client is needed");
   if (o.clients > rows)
     return Fail(Code::kInvalidArgument,
-                "data.clients = {}: the data set has {} rows, and every client needs one; lower data.clients",
-                o.clients, rows);
+                "data.clients = {}: the data set has {} {}, and every client needs one; lower data.clients",
+                o.clients, rows, what);
   if (o.rows_per_client > rows / o.clients)
     return Fail(Code::kInvalidArgument,
                 "data.rows_per_client = {}: {} clients can have at most {} each of {} rows; lower "
@@ -218,40 +192,138 @@ void LayOut(Partition& p) {
   for (std::size_t c = 0; c < p.clients(); ++c) p.columns.push_back(ColumnsOf(d, p.begin[c], p.begin[c + 1]));
 }
 
+// Rows of one person together, persons in the order of their first row.
+void GatherPersons(const Dataset& d, Order& rows) {
+  std::unordered_map<std::uint32_t, std::size_t> place;
+  for (const std::size_t i : rows) place.emplace(d.person[i], place.size());
+  std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+    return place.at(d.person[a]) < place.at(d.person[b]);
+  });
+}
+
+Status CheckWhole(const Dataset& d) {
+  std::unordered_map<std::uint32_t, std::uint32_t> home;
+  for (std::size_t i = 0; i < d.rows(); ++i)
+    if (home.emplace(d.person[i], d.group[i]).first->second != d.group[i])
+      return Fail(
+          Code::kInvalidArgument,
+          "data.split = column: somebody has rows in two groups, which privacy.person_bound = \"sum\" "
+          "does not cover; use \"records\", or put every person's rows in one group");
+  return Ok{};
+}
+
+// Who holds which of the things with these labels; for kColumn, rows.
+Result<std::vector<Order>> Deal(const PartitionOptions& o, const Dataset& d,
+                                const std::vector<double>& label) {
+  if (o.split == Split::kColumn) return ByColumn(o, d);
+  if (o.split == Split::kDirichlet) return Dirichlet(o, label);
+  const std::vector<std::size_t> begin = Blocks(o, label.size());
+  Order order(label.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (o.split == Split::kIid) Shuffle(order, StreamFor(o, 0, kShuffleAll));
+  order.resize(begin.back());  // before the sort, or the last label would be left out
+  if (o.split == Split::kByLabel)
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return label[a] < label[b]; });
+  std::vector<Order> held;
+  for (std::size_t c = 0; c + 1 < begin.size(); ++c)
+    held.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin[c]),
+                      order.begin() + static_cast<std::ptrdiff_t>(begin[c + 1]));
+  return held;
+}
+
 }  // namespace
 
+Dataset Select(const Dataset& d, const std::vector<std::size_t>& order) {
+  Dataset out;
+  out.name = d.name;
+  out.features = d.features;
+  out.group_name = d.group_name;
+  out.person_bound = d.person_bound;
+  out.records_per_person = d.records_per_person;
+  out.lower = d.lower;
+  out.upper = d.upper;
+  out.row_bound = d.row_bound;
+  std::size_t entries = 0;
+  for (const std::size_t i : order) entries += d.row(i).size;
+  out.value.reserve(entries);
+  if (d.sparse()) {
+    out.column.reserve(entries);
+    out.row_begin.reserve(order.size() + 1);
+    out.row_begin.push_back(0);
+  }
+  for (const std::size_t i : order) {
+    const Row r = d.row(i);
+    out.value.insert(out.value.end(), r.value, r.value + r.size);
+    if (d.sparse()) {
+      out.column.insert(out.column.end(), r.index, r.index + r.size);
+      out.row_begin.push_back(out.value.size());
+    }
+    out.label.push_back(d.label[i]);
+    if (!d.group.empty()) out.group.push_back(d.group[i]);
+    if (!d.person.empty()) out.person.push_back(d.person[i]);
+    if (!d.norm.empty()) out.norm.push_back(d.norm[i]);
+  }
+  return out;
+}
+
+void PersonLimit::Apply(Dataset& d) {
+  TACIT_CHECK(d.person.size() == d.rows());
+  Order kept;
+  for (std::size_t i = 0; i < d.rows(); ++i) {
+    if (d.person[i] >= seen_.size()) seen_.resize(std::size_t{d.person[i]} + 1);
+    if (seen_[d.person[i]]++ < most_) kept.push_back(i);
+  }
+  if (kept.size() < d.rows()) d = Select(d, kept);
+}
+
 Result<Partition> MakePartition(const PartitionOptions& o, Dataset d) {
-  TACIT_OK(Check(o, d));
-  Partition out;
-  Order order;
-  if (o.split == Split::kDirichlet || o.split == Split::kColumn) {
-    std::vector<Order> held;
-    if (o.split == Split::kColumn) {
-      TACIT_TRY(held, ByColumn(o, d));
-    } else {
-      held = Dirichlet(o, d);
-    }
-    out.begin.push_back(0);
-    for (const Order& rows : held) {
-      order.insert(order.end(), rows.begin(), rows.end());
-      out.begin.push_back(order.size());
-    }
-  } else {
-    out.begin = Blocks(o, d.rows());
-    order.resize(d.rows());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    if (o.split == Split::kIid) Shuffle(order, StreamFor(o, 0, kShuffleAll));
-    order.resize(out.begin.back());  // before the sort, or the last label would be left out
-    if (o.split == Split::kByLabel)
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return d.label[a] < d.label[b]; });
-    if (o.split == Split::kBlocks && order.size() == d.rows()) {
-      out.data = std::move(d);
-      LayOut(out);
-      return out;
+  const bool persons = d.person_bound != PersonBound::kNone;
+  std::vector<Order> whose;            // the rows of each person, by first row
+  std::vector<double> label;
+  if (persons) {
+    TACIT_CHECK(d.person.size() == d.rows());
+    if (o.rows_per_client != 0)
+      return Fail(
+          Code::kInvalidArgument,
+          "data.rows_per_client = {}: would cut a person's rows; with privacy.unit = \"person\" leave "
+          "it at 0",
+          o.rows_per_client);
+    std::unordered_map<std::uint32_t, std::size_t> place;
+    for (std::size_t i = 0; i < d.rows(); ++i) {
+      const auto [at, fresh] = place.emplace(d.person[i], whose.size());
+      if (fresh) {
+        whose.emplace_back();
+        label.push_back(d.label[i]);
+      }
+      whose[at->second].push_back(i);
     }
   }
-  out.data = Reorder(d, order);
+  TACIT_OK(Check(o, d, persons ? whose.size() : d.rows(), persons ? "persons" : "rows"));
+  if (d.person_bound == PersonBound::kSum && o.split == Split::kColumn) TACIT_OK(CheckWhole(d));
+  TACIT_TRY(std::vector<Order> held, Deal(o, d, persons ? label : d.label));
+  Partition out;
+  out.begin.push_back(0);
+  Order order;
+  order.reserve(d.rows());
+  for (Order& mine : held) {
+    if (persons && o.split != Split::kColumn) {
+      for (const std::size_t p : mine) order.insert(order.end(), whose[p].begin(), whose[p].end());
+    } else {
+      if (persons) GatherPersons(d, mine);
+      order.insert(order.end(), mine.begin(), mine.end());
+    }
+    out.begin.push_back(order.size());
+  }
+  bool as_it_is = order.size() == d.rows();
+  for (std::size_t i = 0; as_it_is && i < order.size(); ++i) as_it_is = order[i] == i;
+  if (!as_it_is && d.mapped) {
+    TACIT_TRY(RowWriter writer, RowWriter::Open(d.mapped->folder()));
+    TACIT_OK(writer.AppendRows(d, order));
+    TACIT_TRY(out.data, writer.Finish());
+    return out;
+  }
+  out.data = as_it_is ? std::move(d) : Select(d, order);
   LayOut(out);
   return out;
 }

@@ -2,7 +2,8 @@
 
 // Who holds which rows. The partition is public; it reorders the data set so that each client's
 // rows lie together. In a simulation it stands for how the data came to be where they are: the split
-// itself is not charged.
+// itself is not charged. Where persons are the unit of privacy (Dataset::person_bound) no split cuts a person
+// in two, but for kColumn, and a client's rows of one person lie together.
 #include <cstdint>
 #include <vector>
 
@@ -13,16 +14,16 @@
 namespace tacit {
 
 enum class Split {
-  kBlocks,      // contiguous blocks in file order
-  kIid,         // a seeded shuffle, then blocks
-  kByLabel,     // sorted by label (file order among equals), then blocks
-  kDirichlet,   // each class spread over the clients by Dirichlet(alpha) (Hsu, Qi & Brown 2019)
-  kColumn,      // the file's own group column
+  kBlocks,  // contiguous blocks in file order
+  kIid,  // a seeded shuffle, then blocks
+  kByLabel,  // sorted by label (file order among equals), then blocks
+  kDirichlet,  // each class spread over the clients by Dirichlet(alpha) (Hsu, Qi & Brown 2019)
+  kColumn,  // the file's own group column
 };
 
 struct PartitionOptions {
   Split split = Split::kBlocks;
-  std::size_t clients = 1;             // ignored by kColumn
+  std::size_t clients = 1;  // ignored by kColumn
   // 0: as equal as possible over all rows (the first rows mod clients clients hold one row more);
   // otherwise exactly so many, and the rest is left out: the last rows of the file, for kIid a random
   // choice, for kColumn the last rows of each group. Not for kDirichlet, whose sizes are random.
@@ -32,9 +33,9 @@ struct PartitionOptions {
 };
 
 struct Partition {
-  Dataset data;                        // reordered
-  std::vector<std::size_t> begin;      // clients + 1 entries
-  std::vector<Columns> columns;        // one per client, or none; empty ones where rows alone are faster
+  Dataset data;  // reordered
+  std::vector<std::size_t> begin;  // clients + 1 entries
+  std::vector<Columns> columns;  // one per client, or none; empty ones where rows alone are faster
   std::size_t clients() const { return begin.size() - 1; }
   std::size_t size(std::size_t client) const { return begin[client + 1] - begin[client]; }
   // A view of data: this Partition must outlive it and stay where it is.
@@ -51,6 +52,23 @@ struct Partition {
 // More clients than rows, an empty client or a missing group column is an error.
 // kDirichlet: a client left without rows takes the last row of the client that holds most (the first
 // such client), so every client ends with at least one.
+// With persons: a person counts as one row with the label of their first one. More clients than persons,
+// rows_per_client, and for kSum a person in two groups of kColumn, are errors.
 Result<Partition> MakePartition(const PartitionOptions&, Dataset);
+
+// These rows, in this order.
+Dataset Select(const Dataset&, const std::vector<std::size_t>& rows);
+
+// Keeps the first `most` rows of every person, in the order in which rows are shown to it; the others are
+// dropped without a word. What is kept of one person does not depend on the rows of others.
+class PersonLimit {
+ public:
+  explicit PersonLimit(std::size_t most) : most_(most) {}
+  void Apply(Dataset&);  // rows that follow those of earlier calls; persons numbered alike
+
+ private:
+  std::size_t most_;
+  std::vector<std::size_t> seen_;
+};
 
 }  // namespace tacit

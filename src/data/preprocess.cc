@@ -78,6 +78,10 @@ Status Check(const PreprocessOptions& o, const Dataset& d) {
                 "data.lower has {} and data.upper {} entries; give both, with 1 entry or one for each of the "
                 "{} features",
                 o.lower.size(), o.upper.size(), d.features);
+  if (!o.lower.empty() && !d.lower.empty())
+    return Fail(Code::kInvalidArgument,
+                "data.bounds and data.lower are both given; give the ranges in one of them");
+  TACIT_CHECK(d.lower.size() == d.upper.size() && (d.lower.empty() || d.lower.size() == d.features));
   for (std::size_t j = 0; j < o.lower.size(); ++j)
     if (!(std::isfinite(o.lower[j]) && std::isfinite(o.upper[j] - o.lower[j]) && o.lower[j] < o.upper[j]))
       return Fail(Code::kInvalidArgument,
@@ -89,23 +93,28 @@ Status Check(const PreprocessOptions& o, const Dataset& d) {
 // The clamped, affine map of one feature.
 class Ranges {
  public:
-  explicit Ranges(const PreprocessOptions& o)
-      : o_(o), from_(o.target == RangeTarget::kZeroToOne ? 0.0 : -1.0) {}
-  bool used() const { return !o_.lower.empty(); }
+  Ranges(const PreprocessOptions& o, const Dataset& d)
+      : lower_(d.lower.empty() ? o.lower : d.lower),
+        upper_(d.lower.empty() ? o.upper : d.upper),
+        one_for_all_(d.lower.empty() && o.lower.size() == 1),
+        from_(o.target == RangeTarget::kZeroToOne ? 0.0 : -1.0) {}
+  bool used() const { return !lower_.empty(); }
   double operator()(std::size_t feature, double v) const {
-    const std::size_t j = o_.lower.size() == 1 ? 0 : feature;
-    const double low = o_.lower[j], high = o_.upper[j];
+    const std::size_t j = one_for_all_ ? 0 : feature;
+    const double low = lower_[j], high = upper_[j];
+    if (std::isinf(low)) return v;       // a feature without a range
     const double t = (std::clamp(v, low, high) - low) / (high - low);
     return std::clamp(from_ + (1 - from_) * t, from_, 1.0);
   }
   bool MapsZeroToZero(std::size_t features) const {
-    for (std::size_t j = 0; j < (o_.lower.size() == 1 ? 1 : features); ++j)
+    for (std::size_t j = 0; j < (one_for_all_ ? 1 : features); ++j)
       if ((*this)(j, 0.0) != 0) return false;
     return true;
   }
 
  private:
-  const PreprocessOptions& o_;
+  std::vector<double> lower_, upper_;
+  bool one_for_all_;
   double from_;
 };
 
@@ -184,7 +193,7 @@ double NormUp(View x) {
 
 Status Preprocess(const PreprocessOptions& o, Dataset& d) {
   TACIT_OK(Check(o, d));
-  const Ranges ranges(o);
+  const Ranges ranges(o, d);
   if (ranges.used() && d.sparse() && !ranges.MapsZeroToZero(d.features)) {
     constexpr std::size_t kMost = std::size_t{1} << 31;
     if (d.features != 0 && d.rows() > kMost / d.features)
@@ -204,6 +213,8 @@ Status Preprocess(const PreprocessOptions& o, Dataset& d) {
       v[k] = Finite(a * o.scale);
     }
   }
+  d.lower.clear();
+  d.upper.clear();
   if (o.intercept) AddIntercept(d);
   d.norm.resize(n);
   for (std::size_t i = 0; i < n; ++i) {

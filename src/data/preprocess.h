@@ -3,7 +3,8 @@
 // Preprocessing by public constants only: nothing here may depend on the data, or it would have to
 // be charged. Every row is treated alone, in this order:
 //
-//   non-finite features → 0;  clamp to [lower, upper] and map to the target range;  × scale;
+//   non-finite features → 0;  clamp to [lower, upper] (the options', or the data set's own, by column) and
+//   map to the target range;  × scale;
 //   append the intercept;  row norm;  label
 #include <limits>
 #include <vector>

@@ -1,9 +1,11 @@
 #include "experiment/build.h"
 
+#include <charconv>
 #include <cmath>
 
 #include "data/catalogue.h"
 #include "data/load.h"
+#include "data/row_store.h"
 #include "data/synthetic.h"
 
 namespace tacit {
@@ -48,7 +50,82 @@ Result<std::vector<std::size_t>> Whole(const char* key, const std::vector<double
   return out;
 }
 
+std::string Trimmed(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return std::string(s);
+}
+
+// "column: rest"; the column may be quoted by nothing, so the first colon decides.
+bool SplitColumn(const std::string& text, std::string& column, std::string& rest) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) return false;
+  column = Trimmed(std::string_view(text).substr(0, colon));
+  rest = Trimmed(std::string_view(text).substr(colon + 1));
+  return !column.empty() && !rest.empty();
+}
+
+bool Number(std::string_view text, double& out) {
+  const std::string t = Trimmed(text);
+  const auto [stop, error] = std::from_chars(t.data(), t.data() + t.size(), out);
+  return error == std::errc() && stop == t.data() + t.size() && std::isfinite(out);
+}
+
 }  // namespace
+
+Result<CsvLayout> LayoutOf(const Config& c) {
+  const auto& o = c.data;
+  const auto bad = [](const char* key, const std::string& text, const char* how) {
+    return Fail(Code::kInvalidArgument, "{} = \"{}\": must look like \"{}\"", key, text, how);
+  };
+  CsvLayout l;
+  l.header = o.header;
+  l.names = o.columns;
+  l.label = o.label_column;
+  l.group = o.group_column;
+  l.person = o.person_column;
+  l.drop = o.drop;
+  l.separator = o.separator.empty() ? ',' : o.separator[0];
+  l.missing = o.missing;
+  l.indicator = o.missing_indicator;
+  std::string rest;
+  for (const std::string& text : o.one_hot) {
+    OneHot h;
+    const char* kHow = "column: a | b | c";
+    if (!SplitColumn(text, h.column, rest)) return bad("data.one_hot", text, kHow);
+    for (std::size_t at = 0; at <= rest.size();) {
+      const std::size_t stop = std::min(rest.find('|', at), rest.size());
+      h.categories.push_back(Trimmed(std::string_view(rest).substr(at, stop - at)));
+      if (h.categories.back().empty()) return bad("data.one_hot", text, kHow);
+      at = stop + 1;
+    }
+    h.other = h.categories.back() == "*";
+    if (h.other) h.categories.pop_back();
+    if (h.categories.empty()) return bad("data.one_hot", text, kHow);
+    l.one_hot.push_back(std::move(h));
+  }
+  for (const std::string& text : o.fill) {
+    ColumnFill f;
+    if (!SplitColumn(text, f.column, rest) || !Number(rest, f.value))
+      return bad("data.fill", text, "column: 3.5");
+    l.fill.push_back(f);
+  }
+  for (const std::string& text : o.bounds) {
+    ColumnRange r;
+    const bool split = SplitColumn(text, r.column, rest);
+    const std::size_t to = split ? rest.find(" to ") : std::string::npos;
+    if (to == std::string::npos || !Number(rest.substr(0, to), r.lower) ||
+        !Number(rest.substr(to + 4), r.upper) || !(r.lower < r.upper) || !std::isfinite(r.upper - r.lower))
+      return bad("data.bounds", text, "column: 20 to 80");
+    l.range.push_back(r);
+  }
+  return l;
+}
+
+SumUnit UnitOf(const Config& c) {
+  if (c.privacy.unit != "person") return {};
+  return {.terms = c.privacy.person_bound == "records" ? c.data.records_per_person : 1, .person = true};
+}
 
 Result<std::unique_ptr<Objective>> BuildObjective(const Config& c, const PublicFacts& facts) {
   ModelSpec spec;
@@ -115,57 +192,41 @@ Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config& c) {
   return MakeRegularizer(o);
 }
 
-Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role, const PublicFacts& facts) {
-  const auto& o = c.data;
-  Dataset data;
-  PreprocessOptions pre;
-  if (IsSynthetic(source)) {
-    SyntheticOptions s;
-    s.kind = source == "synthetic-linear" ? SyntheticKind::kLinear : SyntheticKind::kLogistic;
-    s.rows = o.rows != 0 ? o.rows : kSyntheticRows;
-    s.features = o.features != 0 ? o.features : kSyntheticFeatures;
-    s.density = o.density;
-    s.label_noise = o.label_noise;
-    s.clients = o.clients;
-    s.heterogeneity = o.heterogeneity;
-    s.seed = c.experiment.seed;
-    // Test rows come after the training rows of the same generator.
-    TACIT_TRY(data, MakeSynthetic(s, role == Role::kTest ? s.rows : 0));
-  } else {
-    LoadOptions load;
-    if (const KnownSet* known = FindSet(source)) {
-      TACIT_TRY(load, LoadOptionsFor(*known, role == Role::kTest ? Part::kTest : Part::kTrain));
-      pre = PreprocessOptionsFor(*known);
-    } else {
-      load.file = source;
-      if (o.format == "libsvm") load.format = Format::kLibsvm;
-      if (o.format == "csv") load.format = Format::kCsv;
-      if (o.format == "idx") load.format = Format::kIdx;
-      if (o.format == "cifar") load.format = Format::kCifar;
-      if (o.format == "npy") load.format = Format::kNpy;
-      if (o.format == "npz") load.format = Format::kNpz;
-      load.labels = o.labels_file;
-      load.csv.header = o.header;
-      load.csv.label = o.label_column;
-      load.csv.group = o.group_column;
-      load.csv.drop = o.drop;
-      load.csv.missing = o.missing;
-      load.array = {.features = o.array,
-                    .label = o.label_column,
-                    .group = o.group_column,
-                    .person = {},
-                    .missing = o.missing};
-      load.csv.separator = o.separator.empty() ? ',' : o.separator[0];
-      pre.positive = o.positive;
-    }
-    if (facts.features != 0) load.features = facts.features - (o.intercept ? 1 : 0);
-    if (o.features != 0) load.features = o.features;
-    if (role == Role::kTrain) {
-      load.rows = o.rows;
-      load.skip = o.skip;
-    }
-    TACIT_TRY(data, Load(load));
+namespace {
+
+// Rows on their way from a source to where they are kept: persons limited, then preprocessed, batch by batch.
+class Intake {
+ public:
+  Intake(const Config& c, const std::string& source, Role role, PreprocessOptions pre)
+      : source_(source), pre_(std::move(pre)), limit_(c.data.records_per_person) {
+    if (role != Role::kTrain || c.privacy.unit != "person") return;
+    bound_ = c.privacy.person_bound == "sum" ? PersonBound::kSum : PersonBound::kRecords;
+    most_ = c.data.records_per_person;
   }
+  Status Take(Dataset& d) {
+    if (bound_ != PersonBound::kNone) {
+      if (d.person.empty())
+        return Fail(Code::kInvalidArgument,
+                    "privacy.unit = \"person\": {} does not say whose record a row is; name the column with "
+                    "data.person_column",
+                    source_);
+      if (most_ != 0) limit_.Apply(d);
+      d.person_bound = bound_;
+      d.records_per_person = bound_ == PersonBound::kRecords ? most_ : 1;
+    }
+    return Preprocess(pre_, d);
+  }
+
+ private:
+  const std::string& source_;
+  PreprocessOptions pre_;
+  PersonLimit limit_;
+  PersonBound bound_ = PersonBound::kNone;
+  std::size_t most_ = 0;
+};
+
+void Apply(const Config& c, const PublicFacts& facts, PreprocessOptions& pre) {
+  const auto& o = c.data;
   if (o.positive != 1.0) pre.positive = o.positive;
   pre.lower = o.lower;
   pre.upper = o.upper;
@@ -181,8 +242,107 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
     if (c.model.name == l.name) pre.labels = l.labels;
   if (c.model.classes != 0 || facts.classes != 0)
     pre.classes = c.model.classes != 0 ? c.model.classes : facts.classes;
-  TACIT_OK(Preprocess(pre, data));
-  return data;
+}
+
+// As many rows as fit in a few megabytes.
+std::size_t BatchRows(std::size_t features) {
+  constexpr std::size_t kNumbers = std::size_t{1} << 21;
+  return std::max<std::size_t>(1, kNumbers / std::max<std::size_t>(1, features));
+}
+
+SyntheticOptions SyntheticOf(const Config& c, const std::string& source) {
+  const auto& o = c.data;
+  SyntheticOptions s;
+  s.kind = source == "synthetic-linear" ? SyntheticKind::kLinear : SyntheticKind::kLogistic;
+  s.rows = o.rows != 0 ? o.rows : kSyntheticRows;
+  s.features = o.features != 0 ? o.features : kSyntheticFeatures;
+  s.density = o.density;
+  s.label_noise = o.label_noise;
+  s.clients = o.clients;
+  s.heterogeneity = o.heterogeneity;
+  s.seed = c.experiment.seed;
+  return s;
+}
+
+// A file, or a known set of files, and how its rows are to be treated.
+Status DescribeFile(const Config& c, const std::string& source, Role role, const PublicFacts& facts,
+                    LoadOptions& load, PreprocessOptions& pre) {
+  const auto& o = c.data;
+  TACIT_TRY(CsvLayout layout, LayoutOf(c));
+  if (const KnownSet* known = FindSet(source)) {
+    TACIT_TRY(load, LoadOptionsFor(*known, role == Role::kTest ? Part::kTest : Part::kTrain));
+    pre = PreprocessOptionsFor(*known);
+    if (layout.names.empty()) layout.names = known->columns;
+    if (known->format == Format::kCsv)
+      load.features = layout.Features(known->features - std::min(known->features, layout.drop.size()));
+  } else {
+    load.file = source;
+    if (o.format == "libsvm") load.format = Format::kLibsvm;
+    if (o.format == "csv") load.format = Format::kCsv;
+    if (o.format == "idx") load.format = Format::kIdx;
+    if (o.format == "cifar") load.format = Format::kCifar;
+    if (o.format == "npy") load.format = Format::kNpy;
+    if (o.format == "npz") load.format = Format::kNpz;
+    load.labels = o.labels_file;
+    load.array = {.features = o.array,
+                  .label = o.label_column,
+                  .group = o.group_column,
+                  .person = o.person_column,
+                  .missing = o.missing};
+    pre.positive = o.positive;
+  }
+  if (facts.features != 0) load.features = facts.features - (o.intercept ? 1 : 0);
+  if (o.features != 0) load.features = layout.Features(o.features);
+  load.csv = std::move(layout);
+  if (role == Role::kTrain) {
+    load.rows = o.rows;
+    load.skip = o.skip;
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role, const PublicFacts& facts) {
+  const bool synthetic = IsSynthetic(source);
+  PreprocessOptions pre;
+  LoadOptions load;
+  SyntheticOptions made = SyntheticOf(c, source);
+  // Test rows come after the training rows of the same generator.
+  const std::size_t first = role == Role::kTest ? made.rows : 0;
+  if (!synthetic) TACIT_OK(DescribeFile(c, source, role, facts, load, pre));
+  Apply(c, facts, pre);
+  Intake intake(c, source, role, std::move(pre));
+  if (c.data.store != "disk") {
+    Dataset data;
+    if (synthetic) {
+      TACIT_TRY(data, MakeSynthetic(made, first));
+    } else {
+      TACIT_TRY(data, Load(load));
+    }
+    TACIT_OK(intake.Take(data));
+    return data;
+  }
+  TACIT_TRY(
+      RowWriter writer,
+      RowWriter::Open(c.data.scratch.empty() ? DefaultScratch() : std::filesystem::path(c.data.scratch)));
+  const auto take = [&](Dataset&& batch) -> Status {
+    TACIT_OK(intake.Take(batch));
+    return writer.Append(batch);
+  };
+  if (synthetic) {
+    const std::size_t rows = made.rows, each = BatchRows(made.features);
+    for (std::size_t at = 0; at < rows; at += each) {
+      made.rows = std::min(each, rows - at);
+      TACIT_TRY(Dataset batch, MakeSynthetic(made, first + at));
+      TACIT_OK(take(std::move(batch)));
+    }
+  } else {
+    load.sink = take;
+    load.batch = BatchRows(load.features == 0 ? 1024 : load.features);
+    TACIT_TRY([[maybe_unused]] const Dataset none, Load(load));
+  }
+  return writer.Finish();
 }
 
 Result<Partition> LoadPartition(const Config& c, const PublicFacts& facts) {

@@ -5,12 +5,14 @@
 #include <string_view>
 
 #include "data/dataset.h"
+#include "data/load.h"
 #include "data/partition.h"
 #include "data/preprocess.h"
 #include "experiment/config.h"
 #include "experiment/plan.h"
 #include "models/objective.h"
 #include "models/regularizer.h"
+#include "privacy/bounded.h"
 
 namespace tacit {
 
@@ -21,6 +23,11 @@ Result<std::unique_ptr<Objective>> BuildObjective(const Config&, const PublicFac
 Result<std::unique_ptr<Regularizer>> BuildRegularizer(const Config&);
 // How many features a row has if the model has `size` parameters; 0 if none fits.
 Result<std::size_t> FeaturesOf(const Config&, const PublicFacts&, std::size_t size);
+
+// How the columns of a CSV are read, from the texts of the config.
+Result<CsvLayout> LayoutOf(const Config&);
+// What one unit of privacy is in a client's sum.
+SumUnit UnitOf(const Config&);
 
 enum class Role { kTrain, kTest };
 // Loads and preprocesses one source. A known set's test part is asked for by its own name.

@@ -106,8 +106,18 @@ json Certificate(const RunResult& r, const Config& c) {
     per_client = json::array();
     for (const std::size_t noise : p.noise_of) per_client.push_back(Number(epsilon_of[noise]));
   }
+  const bool person = p.unit == "person";
   const char* protects =
-      exposed                                 ? "nothing: values are released as they are"
+      exposed ? "nothing: values are released as they are"
+      : person
+          ? (p.adjacency == Adjacency::kReplaceOne
+                 ? "all records of one person, whatever they are and whatever they are replaced by, in "
+                   "everything all clients send during the whole run"
+             : p.adjacency == Adjacency::kZeroOut
+                 ? "whether the records of one person count or contribute nothing, in everything all clients "
+                   "send during the whole run"
+                 : "whether the records of one person are there, in everything all clients send during the "
+                   "whole run")
       : p.adjacency == Adjacency::kReplaceOne ? "one record of one client, whatever it is and whatever it is "
                                                 "replaced by, in everything that client "
                                                 "sends during the whole run"
@@ -139,14 +149,16 @@ json Certificate(const RunResult& r, const Config& c) {
         {"zcdp_epsilon",
          Number(std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(rho), Delta::Proven(p.delta)) : kInf)},
         {"unit", p.unit},
+        {"person_bound", person ? json(p.person_bound) : json(nullptr)},
+        {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
         {"adjacency", Name(p.adjacency)},
         {"per_client_epsilon", per_client},
         {"protects", protects},
         {"against", against},
         {"not_covered",
-         "several records of one person together; who takes part and how the rows are split among clients, "
-         "which are taken as "
-         "given; the public constants of the config; and other runs on the same data, whose costs add up"}}},
+         std::string(person ? "" : "several records of one person together; ") +
+             "who takes part and how the rows are split among clients, which are taken as given; the public "
+             "constants of the config; and other runs on the same data, whose costs add up"}}},
       {"enforced",
        {{"clip", certified ? json(p.clip) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
@@ -199,8 +211,13 @@ std::string CertificateText(const json& j) {
   if (!p.at("claimed_epsilon").is_null())
     line("claimed", fmt::format("epsilon = {:g}  by the paper", p.at("claimed_epsilon").get<double>()));
   line("Gaussian DP", p.at("mu").is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p.at("mu"), 6)));
+  // Certificates of earlier versions know no persons.
+  const json most = p.value("records_per_person", json(nullptr)),
+             bound = p.value("person_bound", json(nullptr));
   line("unit, adjacency",
-       fmt::format("{}, {}", p.at("unit").get<std::string>(), p.at("adjacency").get<std::string>()));
+       fmt::format("{}{}, {}", p.at("unit").get<std::string>(),
+                   most.is_null() ? "" : fmt::format(" (at most {} records)", most.get<std::size_t>()),
+                   p.at("adjacency").get<std::string>()));
   const std::string noise = j.at("mechanism").at("noise");
   line("mechanism", fmt::format("{}, {}", j.at("mechanism").at("name").get<std::string>(),
                                 noise == "none"      ? "no noise"
@@ -212,10 +229,12 @@ std::string CertificateText(const json& j) {
                                  ? ""
                                  : fmt::format(" ({} skipped: no data touched)",
                                                j.at("rounds").at("skipped").get<std::size_t>())));
-  line("enforced", j.at("enforced").at("clip").is_null()
-                       ? "nothing is clipped"
-                       : fmt::format("every record's gradient is clipped to {:g}",
-                                     j.at("enforced").at("clip").get<double>()));
+  line("enforced",
+       j.at("enforced").at("clip").is_null()
+           ? "nothing is clipped"
+           : fmt::format("{} is clipped to {:g}",
+                         bound == "sum" ? "the sum of a person's gradients" : "every record's gradient",
+                         j.at("enforced").at("clip").get<double>()));
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())
     line("test data",

@@ -33,6 +33,13 @@ std::vector<Section> Describe(Config& c) {
     s.Text("test", &c.data.test, "public test data for loss and accuracy, written like source; empty: none");
     s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx", "cifar", "npy", "npz"},
              "format of a file");
+    s.Choice(
+        "store", &c.data.store, {"memory", "disk"},
+        "where preprocessed rows are kept: disk is for sets larger than memory, as 8 bytes a number in a "
+        "scratch file");
+    s.Text(
+        "scratch", &c.data.scratch,
+        "store = disk: the folder of the scratch file, which has no name there; empty: $TMPDIR or /var/tmp");
     s.Text("labels_file", &c.data.labels_file,
            "IDX, .npy: the file with the labels; empty: the name of the images with labels instead, .npy: a "
            "column of the array");
@@ -68,10 +75,32 @@ std::vector<Section> Describe(Config& c) {
         "CSV, .npy: name or 0-based number of the label; empty: the last column; .npz: its array; empty: y");
     s.Text("group_column", &c.data.group_column,
            "CSV: name or number of the column that names the client; .npz: its array");
+    s.Text("person_column", &c.data.person_column,
+           "whose record a row is, for privacy.unit = person: CSV: name or number of the column; .npz: its "
+           "array");
+    s.Count("records_per_person", &c.data.records_per_person, kAnyCount,
+            "at most so many records of a person count, the first ones in the file, over all clients; the "
+            "others are dropped; 0: not given");
+    s.Count(
+        "persons", &c.data.persons, kAnyCount,
+        "public number of persons: for privacy.person_bound = sum each client divides by persons/clients; "
+        "0: by rows/clients");
+    s.Texts("columns", &c.data.columns, "CSV without a header: names of all columns");
     s.Texts("drop", &c.data.drop, "CSV: columns left out");
+    s.Texts("one_hot", &c.data.one_hot,
+            "CSV: columns of categories, each written \"column: a | b | c\"; any other category is all "
+            "zeros, or, if the list ends with *, a feature of its own");
     s.Text("separator", &c.data.separator, "CSV: one character between fields");
     s.Number("missing", &c.data.missing, {},
              "the public constant that stands for a missing value: CSV: an empty field or ?, NumPy: NaN");
+    s.Texts("fill", &c.data.fill,
+            "CSV: columns with a constant of their own for what is missing, each written \"column: 3.5\"");
+    s.Texts("missing_indicator", &c.data.missing_indicator,
+            "CSV: columns that get a second feature, 1 where the value is missing; *: all that are not "
+            "one-hot");
+    s.Texts("bounds", &c.data.bounds,
+            "CSV: public ranges by column, each written \"column: 20 to 80\"; values are clamped and mapped "
+            "like those of lower and upper, and other columns stay as they are");
     s.Number("density", &c.data.density, {.lower = 0, .upper = 1, .lower_open = true},
              "synthetic: fraction of features that are not zero");
     s.Number("label_noise", &c.data.label_noise, Between(0, 1),
@@ -119,7 +148,11 @@ std::vector<Section> Describe(Config& c) {
              "delta of the whole run; keep it well below 1/rows");
     s.Numbers("budgets", &c.privacy.budgets, kBudget,
               "epsilon of each client, where they differ; empty: epsilon for everyone");
-    s.Choice("unit", &c.privacy.unit, {"record"}, "what one person contributes");
+    s.Choice("unit", &c.privacy.unit, {"record", "person"},
+             "what is hidden: one record, or all records of one person (data.person_column)");
+    s.Choice("person_bound", &c.privacy.person_bound, {"records", "sum"},
+             "unit = person: the noise covers data.records_per_person records together, or the sum of a "
+             "person's gradients at a client is clipped to clip");
     s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
              "which data sets count as neighbours");
     s.Number("clip", &c.privacy.clip, kLength,

@@ -17,6 +17,7 @@ struct Config {
   struct {
     std::string source, test;                 // a known name, a file, or synthetic-…
     std::string format = "auto";
+    std::string store = "memory", scratch;
     std::string labels_file, array = "x";
     std::size_t rows = 0, skip = 0, features = 0;
     std::size_t clients = 10, rows_per_client = 0;
@@ -31,9 +32,10 @@ struct Config {
     double positive = 1.0;
     double label_bound = std::numeric_limits<double>::infinity();
     bool header = false;
-    std::string label_column, group_column, separator = ",";
-    std::vector<std::string> drop;
+    std::string label_column, group_column, person_column, separator = ",";
+    std::vector<std::string> columns, drop, one_hot, fill, missing_indicator, bounds;
     double missing = 0.0;
+    std::size_t records_per_person = 0, persons = 0;          // 0: not given
     double density = 0.1, label_noise = 0.05, heterogeneity = 0.0;     // synthetic only
   } data;
   struct {
@@ -55,7 +57,7 @@ struct Config {
   struct {
     double epsilon = 1.0, delta = 1e-5;
     std::vector<double> budgets;              // ε per client; empty: epsilon for everyone
-    std::string unit = "record";
+    std::string unit = "record", person_bound = "records";
     std::string adjacency = "replace-one";
     double clip = 1.0;
     std::string mechanism = "lattice_gaussian";

@@ -47,6 +47,7 @@ void Oracle::Measure(View x, double consensus, Metrics& m) {
       right += *a * static_cast<double>(s.size());
       rows += static_cast<double>(s.size());
     }
+    s.Done(0, s.size());
   }
   m.train_loss = loss + 0.5 * l2_ * NormSquared(x) + g_->Value(x);
   if (accuracy_) m.train_accuracy = right / rows;

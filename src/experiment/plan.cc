@@ -26,6 +26,16 @@ double Plan::EpsilonAfter(std::size_t k) const {
   return GdpEpsilon(Root(spent), Delta::Proven(delta)).upper;
 }
 
+std::string UnitText(const std::string& unit, const std::string& person_bound,
+                     std::size_t records_per_person) {
+  if (unit != "person") return unit;
+  const std::string most = records_per_person == 0 ? ""
+                                                   : fmt::format("at most {} record{}", records_per_person,
+                                                                 records_per_person == 1 ? "" : "s");
+  if (person_bound == "records") return fmt::format("person ({})", most);
+  return fmt::format("person ({}{}sum clipped)", most, most.empty() ? "" : ", ");
+}
+
 Result<PublicFacts> FactsWithoutData(const Config& c) {
   PublicFacts f;
   if (c.data.source.empty())
@@ -34,9 +44,14 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
         "data.source is not set: give a name that `tacit data list` knows, a file, or synthetic-logistic");
   const KnownSet* known = FindSet(c.data.source);
   std::size_t rows = 0;
+  TACIT_TRY(const CsvLayout layout, LayoutOf(c));
   if (known != nullptr) {
     rows = known->rows;
     f.features = c.data.features != 0 ? c.data.features : known->features;
+    if (known->format == Format::kCsv) {
+      if (c.data.features == 0) f.features -= std::min(f.features, layout.drop.size());
+      f.features = layout.Features(f.features);
+    }
     f.classes = known->classes;
   } else if (IsSynthetic(c.data.source)) {
     rows = kSyntheticRows;
@@ -49,7 +64,7 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
                 c.data.source);
   } else {
     rows = c.data.rows + c.data.skip;
-    f.features = c.data.features;
+    f.features = layout.Features(c.data.features);
   }
   if (IsSynthetic(c.data.source)) {
     rows = c.data.rows != 0 ? c.data.rows : rows;
@@ -73,7 +88,9 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
     rows = f.clients * c.data.rows_per_client;
   }
   f.rows = rows;
-  if (c.data.split == "blocks" || c.data.split == "iid" || c.data.split == "label") {
+  // Persons are kept whole, so how many records a client has depends on who has how many.
+  if (c.privacy.unit != "person" &&
+      (c.data.split == "blocks" || c.data.split == "iid" || c.data.split == "label")) {
     f.records.assign(f.clients, rows / f.clients);
     for (std::size_t i = 0; i < rows % f.clients; ++i) ++f.records[i];
   }
@@ -108,6 +125,35 @@ Status CheckConstants(const Config& c) {
     return Fail(Code::kInvalidArgument, "data.scale = 0: every feature would be 0; give another constant");
   if (d.separator.size() != 1)
     return Fail(Code::kInvalidArgument, "data.separator = \"{}\": must be one character", d.separator);
+  if (c.privacy.unit != "person") return Ok{};
+  if (c.algorithm.mode != "certified")
+    return Fail(Code::kUnsupported,
+                "privacy.unit = \"person\": a paper's calibration is for records; set algorithm.mode = "
+                "\"certified\"");
+  if (c.algorithm.name != "primal-dual")
+    return Fail(Code::kUnsupported,
+                "privacy.unit = \"person\": is proved for primal-dual and not for {}; use that, or the unit "
+                "record",
+                c.algorithm.name);
+  if (d.person_column.empty())
+    return Fail(Code::kInvalidArgument,
+                "privacy.unit = \"person\": needs to know whose record a row is; set data.person_column");
+  if (d.rows_per_client != 0)
+    return Fail(
+        Code::kInvalidArgument,
+        "data.rows_per_client = {}: would cut a person's rows; with privacy.unit = \"person\" leave it "
+        "at 0",
+        d.rows_per_client);
+  if (c.privacy.person_bound == "records" && d.records_per_person == 0)
+    return Fail(Code::kInvalidArgument,
+                "data.records_per_person is not set: privacy.person_bound = \"records\" needs that public "
+                "number; set it, or use \"sum\"");
+  // A person with records at several clients is covered by the noise of the least noisy one.
+  if (!c.privacy.budgets.empty())
+    return Fail(
+        Code::kUnsupported,
+        "privacy.budgets: one person may have records at several clients, so all need the same noise; "
+        "leave it out with privacy.unit = \"person\"");
   return Ok{};
 }
 
@@ -160,9 +206,20 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
   TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
+  const SumUnit unit = UnitOf(c);
+  const bool by_sum = unit.person && c.privacy.person_bound == "sum";
+  p.sum_unit = unit;
+  if (unit.person) {
+    p.person_bound = c.privacy.person_bound;
+    p.records_per_person = c.data.records_per_person;
+  }
+  const std::size_t divided = by_sum && c.data.persons != 0 ? c.data.persons : facts.rows;
+  if (unit.person || p.adjacency == Adjacency::kAddOrRemove)
+    p.divisor = std::max<std::size_t>(1, divided / std::max<std::size_t>(1, facts.clients));
   p.dim = objective->dim(facts.features);
   const bool exposed = c.privacy.mechanism == "expose";
-  const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients), m = facts.mean_records();
+  const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients),
+             m = static_cast<double>(divided) / n;
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
@@ -189,7 +246,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         p.gamma, p.mu_f, p.factor, p.gamma_max);
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
   // Δ of the sum: what the noise is calibrated to. The paper prints 2B, whatever the ledger's adjacency.
-  const double delta_sum = (p.adjacency == Adjacency::kReplaceOne || !certified ? 2.0 : 1.0) * clip.value();
+  const double unit_bound = static_cast<double>(unit.terms) * clip.value();
+  const double delta_sum = (p.adjacency == Adjacency::kReplaceOne || !certified ? 2.0 : 1.0) * unit_bound;
   const Vec log_q = theory.LogWeights(p.rounds), log_delta(p.rounds, std::log(delta_sum));
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
@@ -239,7 +297,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // Calibration: σ for every round and every distinct budget.
   const std::size_t most =
       facts.records.empty() ? facts.rows : *std::max_element(facts.records.begin(), facts.records.end());
-  const L2Bound charged = Bounded::Sensitivity(p.adjacency, clip, most, objective->Roundings(most));
+  const L2Bound charged =
+      Bounded::Sensitivity(p.adjacency, clip, most, by_sum ? most + 1 : objective->Roundings(most), unit);
   const double relative = charged.value() / delta_sum - 1 + 1e-15, absolute = mechanism->OverheadMu(p.dim);
   std::vector<std::uint32_t> active;
   for (std::size_t t = 0; t < p.rounds; ++t)
@@ -303,6 +362,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       const auto [least, highest] = std::minmax_element(noise->begin(), noise->end());
       TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * record, *least));
       TACIT_OK(mechanism->CheckRange(0, *highest));
+      // What one client pays for floating point and lattice must stay below the clip: see Bounded.
+      const double each = charged.value() - delta_sum + mechanism->OverheadMu(p.dim) * highest->value();
+      if (unit.person && !(each <= clip.value() * (1 - 1e-9)))
+        return Fail(Code::kUnsupported,
+                    "privacy.unit = \"person\": rounding may move a sum by {:.3g}, more than privacy.clip = "
+                    "{:g} allows; raise privacy.epsilon, or lower algorithm.rounds",
+                    each, clip.value());
     }
   }
   std::vector<double> holders(p.noise.size());
@@ -358,13 +424,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   if (!exposed && p.mu_f > 0) {
     const double rho = ZcdpRho(epsilon, delta).value(), c1 = std::min(p.mu_f, 1.0);
     p.bound_printed =
-        PrimalDualTheory::PrintedNoiseTerm(c.privacy.clip, d, rho, n, m, p.mu_f) * (scale * n) * (scale * n);
+        PrimalDualTheory::PrintedNoiseTerm(unit_bound, d, rho, n, m, p.mu_f) * (scale * n) * (scale * n);
     p.bound_sharp = theory.NoiseTerm(n, d, cost);
     if (c.algorithm.initial_error > 0) {
       // ln(ε² n m² min{μ_f², 1} E[Φ¹] / (B² d ln 1/δ)) / (γ min{μ_f, 1}), for s = 1/n.
       const double e = c.privacy.epsilon, l = std::log(1 / c.privacy.delta);
       const double inside = e * e * m * m * c1 * c1 * c.algorithm.initial_error /
-                            (n * scale * scale * c.privacy.clip * c.privacy.clip * d * l);
+                            (n * scale * scale * unit_bound * unit_bound * d * l);
       p.rounds_needed = std::max(1.0, std::ceil(std::log(inside) / (p.gamma * c1)));
     }
   }

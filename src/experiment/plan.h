@@ -45,6 +45,11 @@ struct Plan {
   double clip = 0, sensitivity = 0;
   double record_bound = kInf;  // on the term of one record: the clip, or what holds in paper mode; ∞: nothing
   std::size_t units = 0;  // terms in a client's sum, at most
+  std::string person_bound;  // unit = person: records or sum; otherwise empty
+  std::size_t records_per_person = 0;  // that count, where they are limited; 0: no limit
+  SumUnit sum_unit;  // what one unit is in a client's sum
+  // What every client divides its sum by, where its own number of records tells neighbours apart; 0: that.
+  std::size_t divisor = 0;
   std::vector<PlannedRound> schedule;  // the rounds that run
   std::size_t skipped = 0;
   std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients
@@ -63,6 +68,9 @@ struct Plan {
   std::vector<std::size_t> noise_of;
   std::vector<MuSquared> budgets;  // per client; ∞ in paper mode and for expose
 };
+
+// "record", "person (at most 3 records)", "person (sum clipped)": as the ledger names it. most = 0: no limit.
+std::string UnitText(const std::string& unit, const std::string& person_bound, std::size_t most);
 
 Result<Plan> MakePlan(const Config&, const PublicFacts&);
 

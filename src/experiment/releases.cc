@@ -13,21 +13,22 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
   TACIT_CHECK(records.size() == plan.clients && book.size() == plan.clients);
   std::vector<Releases> all(plan.noise.size());
   std::vector<double> charged(plan.noise.size());  // the ledger's largest figure
+  const bool hidden = plan.adjacency == Adjacency::kAddOrRemove || plan.sum_unit.person;
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
-    r.units = std::max(r.units, plan.adjacency == Adjacency::kAddOrRemove ? plan.units : records[i]);
+    r.units = std::max(r.units, hidden ? plan.units : records[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());
   }
   for (std::size_t at = 0; at < all.size(); ++at) {
     Releases& r = all[at];
     if (r.clients == 0) continue;
     r.noise = at;
-    r.roundings = objective.Roundings(r.units);
+    r.roundings = plan.person_bound == "sum" ? r.units + 1 : objective.Roundings(r.units);
     const bool bounded = std::isfinite(plan.record_bound);
     const bool noised = plan.mechanism != "expose";
     r.sensitivity = bounded ? Bounded::Sensitivity(plan.adjacency, L2Bound::Proven(plan.record_bound),
-                                                   r.units, r.roundings)
+                                                   r.units, r.roundings, plan.sum_unit)
                                   .value()
                             : kInf;
     MuSquared spent{0.0};

@@ -87,6 +87,7 @@ Status CheckFacts(const PublicFacts& planned, const PublicFacts& real, const Con
     return differ("clients", planned.clients, real.clients, "data.clients");
   if (planned.features != real.features)
     return differ("features", planned.features, real.features, "data.features");
+  if (c.privacy.unit == "person") return Ok{};  // rows beyond a person's limit are dropped without a word
   if (planned.rows != real.rows) return differ("rows", planned.rows, real.rows, "data.rows");
   return Ok{};
 }
@@ -123,6 +124,12 @@ std::uint64_t ReplaySeed(const Session& s) {
   };
   for (const std::string& p : parts) add(p.data(), p.size());
   add(d.value.data(), d.value.size() * sizeof(double));
+  const Shard all(d, 0, d.rows());
+  for (std::size_t at = 0; d.mapped && at < d.rows(); at += all.block()) {
+    const std::size_t n = std::min(all.block(), d.rows() - at);
+    add(all.row(at).value, n * d.features * sizeof(double));
+    all.Done(at, n);
+  }
   add(d.column.data(), d.column.size() * sizeof(std::uint32_t));
   add(d.row_begin.data(), d.row_begin.size() * sizeof(std::uint64_t));
   add(d.label.data(), d.label.size() * sizeof(double));
@@ -140,6 +147,7 @@ Metrics Measure(Session& s, View mean_model, double consensus) {
     const Shard all(*s.test, 0, s.test->rows());
     m.loss = s.objective->Value(all, mean_model, s.work);
     m.accuracy = s.objective->Accuracy(all, mean_model);
+    all.Done(0, all.size());
   }
   if (s.oracle) {
     s.oracle->Measure(mean_model, consensus, m);
@@ -196,13 +204,12 @@ Status RunPrimalDual(Session& s, RunResult& r) {
   std::vector<PrimalDual::Client> clients;
   clients.reserve(plan.clients);
   // What a client divides its sum by must not tell neighbours apart. Where a record may be there or not,
-  // that is the planned mean, a public number; otherwise neighbours have equally many records.
-  const bool fixed_divisor = plan.adjacency == Adjacency::kAddOrRemove;
-  const std::size_t divisor = std::max<std::size_t>(1, plan.rows / plan.clients);
+  // or a person has any number of them, that is a public number of the plan; otherwise neighbours have
+  // equally many records.
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
-    clients.emplace_back(
-        Holding{i, fixed_divisor ? divisor : s.partition.size(i), s.partition.shard(i), &s.book->account(i)},
-        problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
+    clients.emplace_back(Holding{i, plan.divisor != 0 ? plan.divisor : s.partition.size(i),
+                                 s.partition.shard(i), &s.book->account(i)},
+                         problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
   }
   PrimalDual::Server server(o);
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
@@ -225,7 +232,7 @@ Status RunPrimalDual(Session& s, RunResult& r) {
   std::vector<MuSquared> ahead(plan.clients, MuSquared{0.0});
 
   Watcher watcher;
-  std::size_t reserved_until = 0;      // rounds whose budget is durable
+  std::size_t reserved_until = 0;  // rounds whose budget is durable
   const auto interrupted = [&] { return s.hooks.interrupt != nullptr && s.hooks.interrupt->load(); };
   watcher.before = [&](std::uint32_t round) -> Status {
     if (interrupted())
@@ -296,7 +303,7 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
             .trace = {},
             .work = {}};
   const auto planned = FactsWithoutData(config);
-  std::error_code ec;      // a path that cannot be looked at is a path that is not there
+  std::error_code ec;  // a path that cannot be looked at is a path that is not there
   const bool is_file = !IsSynthetic(config.data.source) && FindSet(config.data.source) == nullptr;
   const bool shape_in_file = !planned.ok() && !config.data.source.empty() &&
                              (config.data.rows == 0 || config.data.features == 0) && is_file &&
@@ -315,6 +322,10 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
     }
     return planned.error();
   }
+  if (!planned.ok() && config.privacy.unit == "person")
+    return Fail(Code::kInvalidArgument,
+                "privacy.unit = \"person\": hides how many records a person has, so the shape must not come "
+                "from the file; set data.rows and data.features as public constants");
   if (!planned.ok() && config.privacy.adjacency == Name(Adjacency::kAddOrRemove))
     return Fail(Code::kInvalidArgument,
                 "privacy.adjacency = \"add-remove\": hides how many records there are, so that number must "
@@ -336,7 +347,7 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
                   "private rows; give the number "
                   "of features as a public constant",
                   config.data.source);
-    s.facts = real;      // the shape of the file, and nothing else of it
+    s.facts = real;  // the shape of the file, and nothing else of it
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
     if (hooks.planned) hooks.planned(s.plan);
   }
@@ -363,14 +374,15 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
     TACIT_TRY(r.folder, MakeFolder(config));
     r.run = r.folder.filename().string();
     TACIT_OK(WriteText(r.folder / "config.toml", ToToml(config)));
-    TACIT_TRY(s.vault, SqliteVault::Open(r.folder / "ledger.db",
-                                         {.run = r.run,
-                                          .data = config.data.source,
-                                          .unit = config.privacy.unit,
-                                          .mode = config.algorithm.mode,
-                                          .adjacency = s.plan.adjacency,
-                                          .delta = s.plan.delta},
-                                         s.plan.budgets));
+    TACIT_TRY(s.vault, SqliteVault::Open(
+                           r.folder / "ledger.db",
+                           {.run = r.run,
+                            .data = config.data.source,
+                            .unit = UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person),
+                            .mode = config.algorithm.mode,
+                            .adjacency = s.plan.adjacency,
+                            .delta = s.plan.delta},
+                           s.plan.budgets));
     s.book->Attach(s.vault.get());
     s.trace.open(r.folder / "trace.jsonl");
     if (!s.trace) return Fail(Code::kIo, "{}: cannot be written", (r.folder / "trace.jsonl").string());
@@ -462,6 +474,8 @@ json ToJson(const Plan& p) {
           {"mode", p.mode},
           {"mechanism", p.mechanism},
           {"unit", p.unit},
+          {"person_bound", p.person_bound.empty() ? json(nullptr) : json(p.person_bound)},
+          {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
           {"adjacency", Name(p.adjacency)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},

@@ -158,12 +158,16 @@ struct StatedReleases {
 
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
-  std::string run, mode, unit, adjacency, mechanism, noise, model_sha256, config_sha256;
+  std::string run, mode, unit, person_bound, adjacency, mechanism, noise, model_sha256, config_sha256;
   double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
   std::optional<double> claimed, claim_bound, clip, record_bound;
   std::optional<std::vector<double>> per_client;
-  std::size_t done, planned, skipped, clients, rows, dim;
+  std::size_t done, planned, skipped, clients, rows, dim, records_per_person;
   bool interrupted;
+  bool person() const { return unit == "person"; }
+  std::size_t terms() const { return person() && person_bound == "records" ? records_per_person : 1; }
+  // How many records there are is hidden, so that a public bound on it is stated.
+  bool hidden() const { return adjacency == "add-remove" || person(); }
   std::vector<StatedReleases> releases;
 };
 
@@ -177,7 +181,14 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   Stated s{};
   s.run = f.String("run");
   s.mode = f.OneOf("mode", {"certified", "paper"});
-  s.unit = f.String("privacy.unit");
+  s.unit = f.OneOf("privacy.unit", {"record", "person"});
+  if (s.person()) {
+    s.person_bound = f.OneOf("privacy.person_bound", {"records", "sum"});
+    if (const json* most = f.Find("privacy.records_per_person"); most != nullptr && !most->is_null())
+      s.records_per_person = f.Count("privacy.records_per_person", 1);
+    if (!f.error() && s.person_bound == "records" && s.records_per_person == 0)
+      f.Wrong("privacy.records_per_person", 0, "at least 1");
+  }
   s.adjacency = f.OneOf("privacy.adjacency", {"replace-one", "add-remove", "zero-out"});
   s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "expose"});
   s.noise = f.OneOf("mechanism.noise", {"entropy", "replayable", "none"});
@@ -264,14 +275,15 @@ Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
   if (!s.record_bound) return {std::numeric_limits<long double>::infinity(), 0};
   const long double c = *s.record_bound;
   long double units = static_cast<long double>(r.units), k = static_cast<long double>(r.roundings);
-  if (s.adjacency == "add-remove") {
-    ++units;
-    if (k != 0) ++k;
+  const auto terms = static_cast<long double>(s.terms());
+  if (s.hidden()) {
+    units += terms;
+    if (k != 0) k += terms;
   }
   if (units == 0) return {c, 0};
   const long double ku = k * 0x1p-53L;
   const long double slack = 2 * (ku / (1 - ku)) * units * c;
-  const long double exact = (s.adjacency == "replace-one" ? 2 : 1) * c + slack;
+  const long double exact = (s.adjacency == "replace-one" ? 2 : 1) * terms * c + slack;
   return {exact, kUlp + 16 * kUlp * slack / exact};
 }
 
@@ -417,6 +429,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("config.sha256", s.config_sha256, Sha256(text), "and config.toml has");
   check.Same("mode", s.mode, c.algorithm.mode, why);
   check.Same("privacy.unit", s.unit, c.privacy.unit, why);
+  if (s.person()) {
+    check.Same("privacy.person_bound", s.person_bound, c.privacy.person_bound, why);
+    check.Same("privacy.records_per_person", s.records_per_person, c.data.records_per_person, why);
+  }
   check.Same("privacy.adjacency", s.adjacency, c.privacy.adjacency, why);
   check.Same("privacy.delta", s.delta, c.privacy.delta, why);
   check.Same("mechanism.name", s.mechanism, c.privacy.mechanism, why);
@@ -452,7 +468,7 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
   const auto at = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r.run == s.run; });
   if (at == records.end()) return check.Add("run", Text(s.run), "none", "and in ledger.db there is");
   const char* why = "and ledger.db says";
-  check.Same("privacy.unit", s.unit, at->unit, why);
+  check.Same("privacy.unit", UnitText(s.unit, s.person_bound, s.records_per_person), at->unit, why);
   check.Same("privacy.adjacency", s.adjacency, at->adjacency, why);
   check.Same("mode", s.mode, at->mode, why);
   check.Same("privacy.delta", s.delta, at->delta, why);
@@ -471,8 +487,8 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
       check.Differ(fmt::format("privacy.per_client_epsilon[{}]", i), (*s.per_client)[i],
                    ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta),
                    "and ledger.db was charged for");
-  // Under add-remove a certificate bounds the number of records by a public constant: it may state more.
-  if (s.adjacency != "add-remove" && charged < s.mu * (1 - 1e-12))
+  // Where the number of records is hidden, a certificate bounds it by a public constant: it may state more.
+  if (!s.hidden() && charged < s.mu * (1 - 1e-12))
     check.Differ("privacy.mu", s.mu, charged, "more than rounding explains, and ledger.db was charged");
 }
 
@@ -519,7 +535,7 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
   if (s.record_bound && s.mechanism != "expose") {
     const std::size_t step = points.size() / 200 + 1;  // each costs an inversion of the curve
     const long double least =
-        (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(*s.record_bound);
+        (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(s.terms()) * *s.record_bound;
     for (std::size_t i = 0; i < points.size(); i += step) {
       const auto mu =
           static_cast<double>(std::sqrt(MuSquaredOf(s, *lead, least, points[i].first)) * (1 - 1e-12L));
@@ -529,7 +545,7 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
                      exact, "and the noise until then makes it");
     }
   }
-  if (!s.interrupted && s.done > 0 && s.adjacency != "add-remove")
+  if (!s.interrupted && s.done > 0 && !s.hidden())
     check.Same("privacy.certified_epsilon", s.epsilon, last, "and the last line of trace.jsonl is");
 }
 

@@ -1,5 +1,6 @@
 #include "models/rows.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/lanes.h"
@@ -167,6 +168,14 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
   if (count == 0) return;
   const std::size_t features = shard.features();
   TACIT_CHECK(x.size() == outputs * features && out.size() >= count * outputs);
+  if (count > shard.block()) {      // rows in a file: block after block
+    for (std::size_t at = 0; at < count; at += shard.block()) {
+      const std::size_t n = std::min(shard.block(), count - at);
+      Margins(shard, x, outputs, first + at, n, out.subspan(at * outputs));
+      shard.Done(first + at, n);
+    }
+    return;
+  }
   if (shard.sparse()) {
     const std::vector<double>& one = shard.dataset().row_value;
     if (outputs == 1 && !one.empty()) {
@@ -245,7 +254,11 @@ void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View wei
   const double* row[kChunk];
   double w[kChunk];
   std::size_t at[kChunk];
-  for (std::size_t l = 0; l < m;) {
+  for (std::size_t l = 0, done = 0; l < m;) {
+    if (l - done >= shard.block()) {
+      shard.Done(done, l - done);
+      done = l;
+    }
     std::size_t rows = 0;
     for (; l < m && rows < kChunk; ++l) {
       if (weight[l] == 0) continue;

@@ -47,10 +47,8 @@ void ClipWeights(View norm, double c, Span weight) {
   }
 }
 
-}  // namespace
-
-Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
-  Vec& x = v.value_;
+// v·min(1, C/‖v‖) in place, with ‖v‖ ≤ C afterwards in real arithmetic.
+void Project(Vec& x, L2Bound c) {
   const std::size_t d = x.size();
   // The computed norm is at least (1 − γ_{d+4}) times the real one; the scaled coordinates round
   // once more. Both are paid by a slightly smaller radius, so that no slack is left to charge.
@@ -62,11 +60,27 @@ Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
     if (radius < 0x1p-480) norm = NormUp(x);      // squares of such lengths underflow
     if (norm > radius) Scale(DivDown(radius, norm), x);
   }
-  return Bounded(x, c, 1, 0);
+}
+
+SumUnit UnitOf(const Dataset& d) {
+  switch (d.person_bound) {
+    case PersonBound::kNone: break;
+    case PersonBound::kRecords: return {.terms = d.records_per_person, .person = true};
+    case PersonBound::kSum: return {.terms = 1, .person = true};
+  }
+  return {};
+}
+
+}  // namespace
+
+Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
+  Project(v.value_, c);
+  return Bounded(v.value_, c, 1, 0);
 }
 
 Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace& s) {
   const Shard& shard = data.value_;
+  if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);
   const std::size_t m = shard.size();
   s.norm_.resize(m);
   s.weight_.resize(m);
@@ -74,23 +88,51 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   f.RecordNorms(shard, x, s.work_, s.norm_);
   ClipWeights(s.norm_, c.value(), s.weight_);
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
-  return Bounded(s.sum_, c, m, f.Roundings(m));
+  shard.Done(0, m);
+  return Bounded(s.sum_, c, m, f.Roundings(m), UnitOf(shard.dataset()));
 }
 
-L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t units, std::size_t roundings) {
-  const double factor = adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0;
-  if (adjacency == Adjacency::kAddOrRemove) {      // the neighbour may have one more
-    ++units;
-    if (roundings != 0) ++roundings;
+// The computed sum of a person's gradients depends on that person's rows and x alone, and Project puts it in
+// the ball whatever it is: its own roundings cost nothing. What is left are those of the sum over persons.
+Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2Bound c, ClipSpace& s) {
+  TACIT_CHECK(shard.contiguous());      // a selection of rows could cut a person in two
+  const std::size_t m = shard.size();
+  std::size_t persons = 0;
+  s.sum_.assign(x.size(), 0.0);
+  for (std::size_t first = 0; first < m; ++persons) {
+    std::size_t last = first + 1;
+    while (last < m && shard.person(last) == shard.person(first)) ++last;
+    const std::size_t n = last - first;
+    const Shard own = shard.Slice(first, n);
+    s.norm_.resize(n);
+    s.weight_.resize(n);
+    s.term_.assign(x.size(), 0.0);
+    f.RecordNorms(own, x, s.work_, s.norm_);
+    for (std::size_t l = 0; l < n; ++l) s.weight_[l] = s.norm_[l] < kLongest ? 1.0 : 0.0;
+    f.WeightedSum(own, x, s.work_, s.weight_, s.term_);
+    Project(s.term_, c);
+    Axpy(1.0, s.term_, s.sum_);
+    first = last;
   }
-  if (units == 0) return c;     // an empty client has nothing to move; any positive bound is true
+  shard.Done(0, m);
+  return Bounded(s.sum_, c, persons, persons + 1, UnitOf(shard.dataset()));
+}
+
+L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, std::size_t roundings,
+                             SumUnit unit) {
+  const double factor = (adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * static_cast<double>(unit.terms);
+  if (adjacency == Adjacency::kAddOrRemove || unit.person) {      // the neighbour may have more
+    terms += unit.terms;
+    if (roundings != 0) roundings += unit.terms;
+  }
+  if (terms == 0) return c;     // an empty client has nothing to move; any positive bound is true
   const double slack =
-      roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(units)), c.value());
-  return L2Bound::Proven(AddUp(factor * c.value(), slack));
+      roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(terms)), c.value());
+  return L2Bound::Proven(AddUp(MulUp(factor, c.value()), slack));
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency) const {
-  return Sensitivity(adjacency, bound_, units_, roundings_);
+  return Sensitivity(adjacency, bound_, terms_, roundings_, unit_);
 }
 
 Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x, ClipSpace& s) {
@@ -103,9 +145,12 @@ Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x,
   // A record that cannot be measured (∞ − ∞ in its margin) is zero, or it would spoil the whole sum.
   for (std::size_t l = 0; l < m; ++l) s.weight_[l] = s.norm_[l] < kInf ? 1.0 : 0.0;
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
+  shard.Done(0, m);
   for (double& v : s.sum_)
     if (!std::isfinite(v)) v = 0.0;      // a defined value; unreachable where a bound holds
   std::optional<L2Bound> bound;
+  // A record's bound says nothing of a person.
+  if (shard.dataset().person_bound != PersonBound::kNone) return Unbounded(s.sum_, bound, m, f.Roundings(m));
   if (const auto b = f.RecordBound(shard.row_bound()); b && std::isfinite(*b)) bound = L2Bound::Proven(*b);
   return Unbounded(s.sum_, bound, m, f.Roundings(m));
 }

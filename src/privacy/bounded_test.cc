@@ -330,5 +330,142 @@ TEST(Unbounded, AnOverflowingIterateDoesNotBreakTheBound) {
   EXPECT_LE(Distance(a, sum(other).first), sensitivity);
 }
 
+// Persons: 1-d rows a with least squares at x = 0, where the gradient of a record is −y·a: any number.
+Dataset PersonData(const std::vector<std::vector<double>>& gradients, PersonBound bound, std::size_t most) {
+  Dataset d;
+  d.features = 1;
+  for (std::uint32_t p = 0; p < gradients.size(); ++p)
+    for (const double g : gradients[p]) {
+      d.value.push_back(1.0);
+      d.norm.push_back(1.0);
+      d.label.push_back(-g);
+      d.person.push_back(p);
+    }
+  d.person_bound = bound;
+  d.records_per_person = most;
+  return d;
+}
+
+struct Summed {
+  double value;
+  L2Bound sensitivity;
+};
+Summed SumOfClient(const std::vector<std::vector<double>>& gradients, PersonBound bound, std::size_t most,
+                   Adjacency adjacency) {
+  const Dataset d = PersonData(gradients, bound, most);
+  const auto f = MakeObjective(Loss::kLeastSquares, 0);
+  ClipSpace space;
+  const Private<Shard> shard(Shard(d, 0, d.rows()));
+  const Vec x{0.0};
+  const Bounded b = Bounded::ClippedSum(shard, *f, x, L2Bound{1.0}, space);
+  const L2Bound s = b.Sensitivity(adjacency);
+  return {Opened(b)[0], s};
+}
+
+// Every way in which one person's records can be, out of 0 to 3 records of these gradients.
+std::vector<std::vector<double>> EveryPerson(std::size_t most) {
+  const double kGradients[] = {-1e9, -1, -0.4, 0, 0.7, 1e9, 1e300};
+  std::vector<std::vector<double>> all = {{}}, last = {{}};
+  for (std::size_t n = 1; n <= most; ++n) {
+    std::vector<std::vector<double>> next;
+    for (const auto& p : last)
+      for (const double g : kGradients) {
+        next.push_back(p);
+        next.back().push_back(g);
+      }
+    all.insert(all.end(), next.begin(), next.end());
+    last = std::move(next);
+  }
+  return all;
+}
+
+TEST(Persons, BruteForceNoPersonMovesTheSumByMoreThanIsCharged) {
+  for (const PersonBound bound : {PersonBound::kRecords, PersonBound::kSum})
+    for (const Adjacency adjacency : {Adjacency::kReplaceOne, Adjacency::kAddOrRemove, Adjacency::kZeroOut}) {
+      constexpr std::size_t kMost = 3;
+      double widest = 0, charged = kInf;
+      const auto persons = EveryPerson(kMost);
+      std::vector<double> sums;
+      for (const auto& p : persons) {
+        const Summed s = SumOfClient({{0.3, 0.3}, p, {-0.9}}, bound, kMost, adjacency);
+        sums.push_back(s.value);
+        charged = std::min(charged, s.sensitivity.value());
+      }
+      // replace-one: any two; otherwise against the person who is not there (persons[0] has no records).
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        for (std::size_t j = 0; j < (adjacency == Adjacency::kReplaceOne ? sums.size() : 1); ++j)
+          widest = std::max(widest, std::abs(sums[i] - sums[j]));
+      const double terms = bound == PersonBound::kRecords ? kMost : 1;
+      const double real = (adjacency == Adjacency::kReplaceOne ? 2 : 1) * terms;
+      EXPECT_LE(widest, charged);
+      EXPECT_NEAR(widest, real, 1e-12);  // attained
+      EXPECT_NEAR(charged, real, 1e-12);  // and not overpaid
+      EXPECT_GT(charged, real);
+    }
+}
+
+TEST(Persons, SpreadOverClientsTheStackedChangeIsCovered) {
+  // A person with three records, held by one to three clients; everything each client sends, stacked.
+  const std::vector<std::vector<double>> others = {{0.3, 0.3}, {-0.9}};
+  for (const Adjacency adjacency : {Adjacency::kReplaceOne, Adjacency::kAddOrRemove}) {
+    double widest = 0, charged = kInf;
+    for (int before = 0; before < 27; ++before)  // which client has the k-th record, before and after
+      for (int after = 0; after < (adjacency == Adjacency::kReplaceOne ? 27 : 1); ++after) {
+        double squares = 0;
+        for (int client = 0; client < 3; ++client) {
+          auto a = others, b = others;
+          a.emplace_back(), b.emplace_back();
+          for (int k = 0, u = before, v = after; k < 3; ++k, u /= 3, v /= 3) {
+            if (u % 3 == client) a.back().push_back(5.0);
+            if (v % 3 == client && adjacency == Adjacency::kReplaceOne) b.back().push_back(-5.0);
+          }
+          const Summed one = SumOfClient(a, PersonBound::kRecords, 3, adjacency),
+                       two = SumOfClient(b, PersonBound::kRecords, 3, adjacency);
+          charged = std::min({charged, one.sensitivity.value(), two.sensitivity.value()});
+          squares += (one.value - two.value) * (one.value - two.value);
+        }
+        widest = std::max(widest, std::sqrt(squares));
+      }
+    EXPECT_LE(widest, charged);
+    EXPECT_NEAR(widest, adjacency == Adjacency::kReplaceOne ? 6.0 : 3.0, 1e-12);
+  }
+}
+
+TEST(Persons, ThePriceOfSpreadingIsCoveredForEverySpread) {
+  // √(Σ n_i²)·C + √A·e ≤ N·C + e for e ≤ C: every composition of N up to 9 (docs/privacy.md, Persons).
+  for (int n = 1; n <= 9; ++n)
+    for (int cut = 0; cut < 1 << (n - 1); ++cut) {
+      double squares = 0, parts = 1, size = 1;
+      for (int k = 0; k + 1 < n; ++k) {
+        if ((cut >> k & 1) != 0) {
+          squares += size * size;
+          size = 0;
+          ++parts;
+        }
+        ++size;
+      }
+      squares += size * size;
+      for (const double e : {0.0, 1e-9, 0.5, 1.0})
+        EXPECT_LE(std::sqrt(squares) + std::sqrt(parts) * e, n + e + 1e-12) << n << ' ' << cut;
+    }
+}
+
+TEST(Persons, ASumIsClippedAsAWholeAndNonsenseIsNothing) {
+  EXPECT_NEAR(SumOfClient({{0.3, 0.3}, {5, -4.5}}, PersonBound::kSum, 1, Adjacency::kReplaceOne).value, 1.1,
+              1e-14);  // 0.6 + 0.5: neither is clipped, though records of the second are longer than 1
+  EXPECT_NEAR(SumOfClient({{3, 3}, {-0.25}}, PersonBound::kSum, 1, Adjacency::kReplaceOne).value, 0.75,
+              1e-14);
+  EXPECT_EQ(SumOfClient({{kInf, 0.5}}, PersonBound::kSum, 1, Adjacency::kReplaceOne).value, 0.5);
+  EXPECT_EQ(SumOfClient({{kNan}}, PersonBound::kSum, 1, Adjacency::kReplaceOne).value, 0.0);
+}
+
+TEST(Persons, OneRecordEachIsTheRecordUnit) {
+  const auto by_record = SumOfClient({{0.3}, {5}, {-0.2}}, PersonBound::kNone, 1, Adjacency::kReplaceOne);
+  const auto one = SumOfClient({{0.3}, {5}, {-0.2}}, PersonBound::kRecords, 1, Adjacency::kReplaceOne);
+  EXPECT_EQ(one.value, by_record.value);
+  EXPECT_NEAR(one.sensitivity.value(), by_record.sensitivity.value(), 1e-13);
+  EXPECT_GE(one.sensitivity.value(), by_record.sensitivity.value());
+}
+
 }  // namespace
 }  // namespace tacit
