@@ -104,7 +104,7 @@ Status RowWriter::Append(const Dataset& batch) {
     if (!batch.sparse()) continue;
     std::fill(dense.begin(), dense.end(), 0.0);
     const Row r = batch.row(i);
-    for (std::size_t k = 0; k < r.size; ++k) dense[r.index[k]] = r.value[k];
+    for (std::size_t k = 0; r.index != nullptr && k < r.size; ++k) dense[r.index[k]] = r.value[k];
     TACIT_OK(Write(dense.data(), dense.size()));
   }
   return batch.sparse() ? Status(Ok{}) : Write(batch.dense(), batch.rows() * batch.features);
