@@ -54,6 +54,8 @@ void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);
 void AddReproduce(CLI::App&, Invocation&);
 void AddVerify(CLI::App&, Invocation&);
+void AddSign(CLI::App&, Invocation&);
+void AddKeys(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);
 void AddCompletion(CLI::App&, Invocation&);
@@ -64,6 +66,16 @@ void AddHelp(CLI::App&, Invocation&);
 void PrintPlan(const Plan&, const Config&, std::size_t rounds);
 // A run folder by its path, or by its name below runs/.
 Result<std::filesystem::path> FindRun(const std::string& run);
+
+// The certificate.json that a path or the name of a run means.
+Result<std::filesystem::path> FindCertificate(const std::string& where);
+// Where the passphrase of a key comes from: a file, the file that TACIT_PASSPHRASE_FILE names, or a prompt.
+// Never from the command line, which every user of the machine can read.
+struct PassphraseOptions {
+  std::string file;
+  void Add(CLI::App* verb);  // --passphrase-file
+  Result<std::string> Ask(const std::string& key) const;
+};
 
 std::vector<const CLI::App*> VerbsOf(const CLI::App&);
 const CLI::App* FindVerb(const CLI::App&, std::string_view name);      // nullptr: none

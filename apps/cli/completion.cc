@@ -29,8 +29,9 @@ std::string Keys() {
 }
 
 std::string Bash(const CLI::App& app) {
-  std::string cases;
+  std::string cases, nested;      // nested: verbs that have verbs of their own
   for (const CLI::App* verb : VerbsOf(app)) {
+    if (!VerbsOf(*verb).empty()) nested += (nested.empty() ? "" : "|") + verb->get_name();
     cases += fmt::format("    {}) flags='{}'; words='{}' ;;\n", verb->get_name(), Flags(*verb), Names(*verb));
     for (const CLI::App* inner : VerbsOf(*verb))
       cases += fmt::format("    '{} {}') flags='{}'; words='' ;;\n", verb->get_name(), inner->get_name(),
@@ -50,7 +51,7 @@ _tacit() {{
     return
   fi
   local verb=${{COMP_WORDS[1]}}
-  case "$verb" in account|data) [ "$COMP_CWORD" -gt 2 ] && verb="$verb ${{COMP_WORDS[2]}}" ;; esac
+  case "$verb" in {}) [ "$COMP_CWORD" -gt 2 ] && verb="$verb ${{COMP_WORDS[2]}}" ;; esac
   case "$verb" in
 {}  esac
   case "$current" in
@@ -60,7 +61,7 @@ _tacit() {{
 }}
 complete -o filenames -F _tacit tacit
 )",
-                     Names(app), Keys(), cases);
+                     Names(app), Keys(), nested, cases);
 }
 
 // zsh runs bash's completion functions once bashcompinit is loaded.

@@ -249,6 +249,8 @@ int Main(int argc, char** argv) {
   AddEvaluate(app, run);
   AddReproduce(app, run);
   AddVerify(app, run);
+  AddSign(app, run);
+  AddKeys(app, run);
   AddData(app, run);
   AddOptions(app, run);
   AddCompletion(app, run);

@@ -4,6 +4,7 @@
 
 #include "cli.h"
 #include "experiment/run.h"
+#include "experiment/signature.h"
 
 namespace tacit::cli {
 namespace {
@@ -48,9 +49,18 @@ void PrintResult(const RunResult& r, const Config& c) {
   table.Print(stdout, 0);
 }
 
-Result<int> Run(const Common& common, const std::string& file) {
+struct Arguments {
+  std::string file, sign;
+  PassphraseOptions passphrase;
+};
+
+Result<int> Run(const Common& common, const Arguments& a) {
   TACIT_TRY(const auto sets, common.Assignments());
-  TACIT_TRY(const Config config, LoadConfig(file, sets));
+  TACIT_TRY(const Config config, LoadConfig(a.file, sets));
+  std::optional<PrivateKey> key;  // read before the work: a wrong passphrase must not cost a run
+  if (!a.sign.empty()) {
+    TACIT_TRY(key, PrivateKey::Read(a.sign, [&](const std::string& name) { return a.passphrase.Ask(name); }));
+  }
   ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   std::string headline;
   double budget = kInf;
@@ -78,15 +88,19 @@ Result<int> Run(const Common& common, const std::string& file) {
   auto run = Train(config, hooks);
   bar.Clear();
   if (!run.ok()) return run.error();
+  if (key) TACIT_OK(SignFile(run->folder / "certificate.json", *key));
   const int code = run->interrupted ? static_cast<int>(Code::kInterrupted) : 0;
   if (common.json) {
-    PrintJson(ToJson(*run, config));
+    nlohmann::json document = ToJson(*run, config);
+    if (key) document["signed_by"] = key->public_key().fingerprint();
+    PrintJson(document);
     return code;
   }
   PrintResult(*run, config);
   fmt::print("\n{}", CertificateText(Certificate(*run, config)));
   fmt::print("\n{} {}\n", Styled(stdout, Style::kBold, "Kept in"), run->folder.string());
   fmt::print("  config.toml, trace.jsonl, model.npy, certificate.txt, certificate.json, ledger.db\n");
+  if (key) fmt::print("  certificate.json.sig, signed by {}\n", key->public_key().fingerprint());
   return code;
 }
 
@@ -98,11 +112,14 @@ void AddTrain(CLI::App& app, Invocation& run) {
               "  tacit train experiments/demo.toml\n"
               "  tacit train experiments/demo.toml --set privacy.epsilon=1 --seed 7\n"
               "  tacit train experiments/demo.toml --json | jq .privacy\n"
+              "  tacit train experiments/demo.toml --sign me.pem      and sign the certificate\n"
               "\nCtrl-C stops after the round that is running, with a certificate of what was spent; a\n"
               "second Ctrl-C ends the program at once (the ledger already shows what was released).\n");
-  auto file = std::make_shared<std::string>();
-  verb->add_option("file", *file, "experiment file")->required()->type_name("FILE.toml");
-  verb->callback([file, &run] { run.action = [file, &run] { return Run(run.common, *file); }; });
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("file", a->file, "experiment file")->required()->type_name("FILE.toml");
+  verb->add_option("--sign", a->sign, "sign the certificate with this private key")->type_name("KEY.pem");
+  a->passphrase.Add(verb);
+  verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
 }
 
 }  // namespace tacit::cli

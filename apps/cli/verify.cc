@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli.h"
+#include "experiment/signature.h"
 
 namespace tacit::cli {
 namespace {
@@ -20,25 +21,30 @@ nlohmann::json ToJson(const Verification& v) {
           {"delta", v.delta},   {"compared", v.compared},   {"findings", findings}};
 }
 
-Result<int> Run(const Common& common, const std::string& where) {
+Result<int> Run(const Common& common, const std::string& where, const std::string& key_file) {
   TACIT_OK(common.ExpectNoSets("verify"));
+  TACIT_TRY(const std::filesystem::path file, FindCertificate(where));
   std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(where, ignored);
-  std::filesystem::path folder;
-  if (!is_file) {
-    TACIT_TRY(folder, FindRun(where));
-  }
-  const auto verified = [&]() -> Result<Verification> {
-    if (!is_file) return VerifyFolder(folder);
-    TACIT_TRY(const std::string bytes, ReadWhole(where, "a certificate.json"));
-    TACIT_TRY(const nlohmann::json certificate, ParseCertificate(bytes, where));
-    return Verify(certificate, where);
-  }();
+  const bool alone = std::filesystem::is_regular_file(where, ignored);
+  TACIT_TRY(const std::string bytes, ReadWhole(file, "a certificate.json that `tacit train` wrote"));
+  TACIT_TRY(const nlohmann::json certificate, ParseCertificate(bytes, file.string()));
+  auto verified = alone ? Verify(certificate, file.string()) : VerifyFolder(file.parent_path());
   if (!verified.ok()) return verified.error();
-  const Verification& v = *verified;
+  Verification& v = *verified;
+  std::string signature = "not checked: give --key";
+  if (!std::filesystem::exists(SignatureBeside(file), ignored)) signature = "none";
+  if (!key_file.empty()) {
+    TACIT_TRY(const std::string pem, ReadWhole(key_file, "the public key of who signed"));
+    TACIT_TRY(const PublicKey key, PublicKey::Parse(pem, key_file));
+    const auto fault = SignatureFault(file, bytes, key, key_file);
+    signature = fault ? "does not hold" : fmt::format("by {} ({})", key_file, key.fingerprint());
+    if (fault)
+      v.findings.insert(v.findings.begin(), {"signature", "signed", "not signed by this key", *fault});
+  }
   const int code = v.holds() ? 0 : static_cast<int>(Code::kMismatch);
   if (common.json) {
     nlohmann::json document = ToJson(v);
+    document["signature"] = signature;
     if (!v.holds()) document["error"] = {{"code", code}, {"message", v.findings.front().sentence}};
     PrintJson(document);
     return code;
@@ -57,6 +63,7 @@ Result<int> Run(const Common& common, const std::string& where) {
   std::string compared;
   for (const std::string& c : v.compared) compared += (compared.empty() ? "" : ", ") + c;
   table.Add({"compared", compared});
+  table.Add({"signature", signature});
   table.Print(stdout, 0);
   return code;
 }
@@ -68,14 +75,19 @@ void AddVerify(CLI::App& app, Invocation& run) {
       AddVerb(app, run, "verify", "recompute a certificate and compare every figure",
               "  tacit verify runs/demo-20260101T120000\n"
               "  tacit verify certificate.json --json\n"
+              "  tacit verify certificate.json --key me.pub.pem      and check who signed it\n"
               "\nOf a run folder, the certificate is also compared with the config, the model, the ledger\n"
               "and the trace. Every figure that does not hold is named with the value stated and the value\n"
-              "recomputed, and the exit code is 8.\n");
-  auto where = std::make_shared<std::string>();
-  verb->add_option("certificate", *where, "certificate.json, or a run folder")
+              "recomputed, and the exit code is 8; so it is if the signature is not that of the key.\n");
+  struct Arguments {
+    std::string where, key;
+  };
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("certificate", a->where, "certificate.json, or a run folder")
       ->required()
       ->type_name("FILE|RUN");
-  verb->callback([where, &run] { run.action = [where, &run] { return Run(run.common, *where); }; });
+  verb->add_option("--key", a->key, "public key that must have signed it")->type_name("PUBLIC.pem");
+  verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, a->where, a->key); }; });
 }
 
 }  // namespace tacit::cli
