@@ -453,10 +453,25 @@ TEST_F(CliTest, CtrlCEndsWithACertificate) {
 }
 
 TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
-  const std::vector<std::vector<std::string>> kVerbs = {
-      {"train"},         {"plan"},     {"account", "gaussian"}, {"account", "ledger"}, {"sweep"},
-      {"predict"},       {"evaluate"}, {"reproduce"},           {"data", "list"},      {"data", "info"},
-      {"data", "fetch"}, {"options"},  {"completion"},          {"version"},           {"help"}};
+  const std::vector<std::vector<std::string>> kVerbs = {{"train"},
+                                                        {"plan"},
+                                                        {"account", "gaussian"},
+                                                        {"account", "ledger"},
+                                                        {"sweep"},
+                                                        {"predict"},
+                                                        {"evaluate"},
+                                                        {"reproduce"},
+                                                        {"data", "list"},
+                                                        {"data", "info"},
+                                                        {"data", "fetch"},
+                                                        {"verify"},
+                                                        {"sign"},
+                                                        {"keys", "new"},
+                                                        {"keys", "show"},
+                                                        {"options"},
+                                                        {"completion"},
+                                                        {"version"},
+                                                        {"help"}};
   for (std::vector<std::string> verb : kVerbs) {
     SCOPED_TRACE(verb.front());
     std::vector<std::string> topic = {"help"};
