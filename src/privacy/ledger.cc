@@ -4,11 +4,6 @@
 
 namespace tacit {
 
-MuSquared Cost(const PrivacyEvent& event) {
-  if (const auto* g = std::get_if<GaussianEvent>(&event)) return Squared(g->mu);
-  return MuSquared::Proven(kInf);
-}
-
 Status Ledger::Charge(const PrivacyEvent& event) {
   const MuSquared total = spent_ + Cost(event);
   if (!(total <= budget_)) {

@@ -1,0 +1,89 @@
+#include "privacy/event.h"
+
+#include <boost/math/special_functions/beta.hpp>
+#include <boost/math/special_functions/erf.hpp>
+#include <cmath>
+#include <type_traits>
+
+namespace tacit {
+namespace {
+
+// Boost must not throw: out of range it returns NaN or ∞, which the callers check.
+using Quiet = boost::math::policies::policy<
+    boost::math::policies::domain_error<boost::math::policies::ignore_error>,
+    boost::math::policies::pole_error<boost::math::policies::ignore_error>,
+    boost::math::policies::overflow_error<boost::math::policies::ignore_error>,
+    boost::math::policies::evaluation_error<boost::math::policies::ignore_error>>;
+
+// The curve of ε-DP has its corner on that of μ-GDP, and lies above it elsewhere because the latter is
+// convex: Φ(−μ/2) = 1/(1 + e^ε).
+MuSquared OfPure(double epsilon) {
+  if (epsilon == 0) return MuSquared::Proven(0);
+  const double tail = 1 / (1 + std::exp(epsilon));
+  if (!(tail > 1e-300)) return MuSquared::Proven(kInf);
+  const double mu = 2 * M_SQRT2 * boost::math::erfc_inv(2 * tail, Quiet()) * (1 + 1e-12);
+  return std::isfinite(mu) && mu >= 0 ? MuSquared::Proven(MulUp(mu, mu)) : MuSquared::Proven(kInf);
+}
+
+}  // namespace
+
+MuSquared Cost(const PrivacyEvent& event) {
+  return std::visit(
+      [](const auto& e) {
+        using E = std::decay_t<decltype(e)>;
+        if constexpr (std::is_same_v<E, GaussianEvent> || std::is_same_v<E, JointGaussianEvent>) {
+          return Squared(e.mu);
+        } else if constexpr (std::is_same_v<E, LaplaceEvent> || std::is_same_v<E, RandomizedResponseEvent> ||
+                             std::is_same_v<E, ScalarDpEvent> || std::is_same_v<E, PureEvent>) {
+          return OfPure(e.epsilon.value());
+        } else if constexpr (std::is_same_v<E, DiscreteLaplaceEvent>) {
+          return OfPure(MulUp(e.epsilon_per_step.value(), e.sensitivity));
+        } else if constexpr (std::is_same_v<E, PrivUnitEvent>) {
+          return OfPure(EpsilonOf(e));
+        } else {
+          return MuSquared::Proven(kInf);
+        }
+      },
+      event);
+}
+
+double EpsilonOf(const PrivUnitEvent& e) {
+  const double p = e.p.value(), q = e.q.value();
+  if (!(p < 1 && q > 0)) return kInf;
+  const double epsilon = std::log(p / (1 - p)) + std::log((1 - q) / q);
+  return epsilon > 0 ? epsilon * (1 + 0x1p-48) + 0x1p-48 : 0;
+}
+
+Result<PrivUnitEvent> OptimalPrivUnit(Epsilon direction, std::uint64_t dimension) {
+  const double epsilon = direction.value();
+  if (!(epsilon > 0 && epsilon <= 100))
+    return Fail(Code::kInvalidArgument, "epsilon of the direction = {}: must be in (0, 100]", epsilon);
+  if (dimension < 2 || dimension > 1000000000)
+    return Fail(Code::kInvalidArgument, "dimension = {}: a direction needs 2 to 10^9 of them", dimension);
+  const auto d = static_cast<double>(dimension);
+  const double a = (d - 1) / 2;
+  const double log_cd = std::lgamma(d / 2) - 0.5 * std::log(M_PI) - std::lgamma(a);
+  const auto cap = [&](double gamma) { return boost::math::ibeta(a, a, (1 - gamma) / 2, Quiet()); };
+  const auto factor = [&](double gamma) {  // m(γ)
+    return std::exp(log_cd + a * std::log1p(-gamma * gamma)) / (d - 1) * std::expm1(epsilon) /
+           (1 + std::expm1(epsilon) * cap(gamma));
+  };
+  double low = 0, high = 1;              // m(γ) − γ falls
+  for (int i = 0; i < 100 && high - low > 1e-17; ++i) {
+    const double middle = (low + high) / 2;
+    (factor(middle) > middle ? low : high) = middle;
+  }
+  const double q = cap(high);
+  // 1 − p = (1 − q)/(1 + (e^ε − 1) q); p a little lower, so that the ε of the event is not above the one
+  // asked for.
+  const double p = std::exp(epsilon) * q / (1 + std::expm1(epsilon) * q) * (1 - 0x1p-50);
+  if (!(q > 0 && q <= 0.5 && p > 0 && p < 1))
+    return Fail(Code::kUnsupported,
+                "epsilon of the direction = {}, dimension = {}: no cap in double precision", epsilon,
+                dimension);
+  TACIT_TRY(const Probability up, Probability::Of(p));
+  TACIT_TRY(const Probability uq, Probability::Of(q));
+  return PrivUnitEvent{.p = up, .q = uq};
+}
+
+}  // namespace tacit

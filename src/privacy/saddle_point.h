@@ -1,0 +1,79 @@
+#pragma once
+
+// δ(ε) of a composition, by an integral through the saddle point (Alghamdi, Asoodeh, Calmon, Gomez, Kosut,
+// Sankar 2023): with K the sum of the K of all releases and any c > 0,
+//
+//   δ(ε) = (1/2πi) ∫_{c−i∞}^{c+i∞} e^{K(z) − zε}/(z(z + 1)) dz.
+//
+// The trapezoid rule with step h gives Σ_n δ(ε + 2πn/h) e^{2πnc/h}, n = 0 being what is asked for and all
+// others positive; Chernoff's bound limits them. What is cut off is limited by the decay of the transform,
+// and round-off is followed through. The work does not grow with the number of rounds.
+//
+// Proofs: docs/accounting.md.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/result.h"
+#include "privacy/gdp.h"
+#include "privacy/loss.h"
+
+namespace tacit {
+
+// Independent releases with parameters fixed in advance.
+struct Composition {
+  struct Term {
+    std::shared_ptr<const Loss> loss;
+    double count;  // a whole number
+  };
+  std::vector<Term> terms;
+  double mu_squared = 0;  // of all Gaussian releases together
+};
+
+// K of the whole composition.
+Cumulants At(const Composition&, double t);
+
+// Where to integrate: a tilt, and roughly the ε that it is for.
+struct Start {
+  double tilt, epsilon;
+};
+Start StartForDelta(const Composition&, double log_delta);
+double TiltForEpsilon(const Composition&, double epsilon);
+
+// The curve near one tilt: after some 10⁵ operations a value costs about a hundred. Encloses the part of δ(ε)
+// that comes from finite losses, for every ε ≥ 0; the interval is narrow for ε near the tilt's.
+class Contour {
+ public:
+  // `nodes` at most. Where the transform decays too slowly for them the intervals are wide.
+  static Contour Make(const Composition&, double tilt, double epsilon, std::size_t nodes);
+  Interval DeltaAt(double epsilon) const;
+  // What was cut off, in units of e^{K(c) − cε}.
+  double truncation() const { return truncation_; }
+  std::size_t size() const { return node_.size(); }
+  double period() const { return h_ > 0 ? 6.283185307179586 / h_ : 0; }
+
+ private:
+  struct Node {
+    double modulus, phase;  // of ψ(s)e^{…} without the factor e^{−isε}
+    double weight_re, weight_im;  // of 1/(z(z + 1))
+    double error;  // of the value, absolute
+  };
+  std::vector<Node> node_;
+  double c_ = 0, h_ = 0;
+  double log_scale_ = 0, log_scale_error_ = 0;  // K(c)
+  double centre_ = 0;  // Σ count·centre
+  double centre_error_ = 0;
+  double atom_ = 0;  // what is subtracted from every value: losses that are 0 for certain
+  double truncation_ = 0;  // absolute, in units of e^{K(c) − cε}
+  struct Chernoff {
+    double t, log_bound;  // K(t) + log κ(t), rounded up
+  };
+  Chernoff above_{}, below_{};
+};
+
+// min over t of e^{K(t) − tε} κ(t), κ(t) = t^t/(1 + t)^{1+t}: at least the part of δ(ε) from finite losses
+// (Canonne, Kamath, Steinke 2020, from Rényi divergences), and the ε at which it reaches δ.
+double RenyiDelta(const Composition&, double epsilon, double rho = 0);
+double RenyiEpsilon(const Composition&, double delta, double rho = 0);
+
+}  // namespace tacit
