@@ -115,7 +115,8 @@ __attribute__((noinline)) void Slopes(const double* __restrict label, std::size_
 
 std::string Floor(const Partition& part, double seconds) {
   const Dataset& d = part.data;
-  Vec x(kClients * kFeatures), lambda(x.size()), x_tilde(x.size()), mean(kFeatures), z(kRecords + 4);
+  Vec x(kClients * kFeatures), lambda(x.size()), x_tilde(x.size()), mean(kFeatures), g(kFeatures),
+      z(kRecords + 4), table;
   Times times;
   const double end = Now(false) + seconds;
   for (bool first = true; Now(false) < end; first = false) {
@@ -123,33 +124,46 @@ std::string Floor(const Partition& part, double seconds) {
     for (int round = 0; round < kBlock; ++round) {
       Fill(mean, 0.0);
       for (std::size_t i = 0; i < kClients; ++i) {
+        const Columns& columns = part.columns[i];
         const double* xi = x.data() + i * kFeatures;
-        for (std::size_t l = 0; l < kRecords; ++l) {
-          const std::uint64_t* at = d.row_begin.data() + part.begin[i] + l;
-          const std::uint32_t *c = d.column.data() + at[0], *last = d.column.data() + at[1];
-          double s0 = 0, s1 = 0;
-          for (; last - c >= 4; c += 4) {
-            s0 += xi[c[0]];
-            s1 += xi[c[1]];
-            s0 += xi[c[2]];
-            s1 += xi[c[3]];
+        table.assign(xi, xi + kFeatures);
+        table.push_back(0);
+        for (std::size_t p = 0; p < columns.first.size(); ++p)
+          table.push_back(xi[columns.first[p]] + xi[columns.second[p]]);
+        for (std::size_t q = 0; 4 * q < kRecords; ++q) {
+          double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+          for (std::size_t k = columns.token_begin[q]; k < columns.token_begin[q + 1]; k += 4) {
+            s0 += table[columns.token[k]];
+            s1 += table[columns.token[k + 1]];
+            s2 += table[columns.token[k + 2]];
+            s3 += table[columns.token[k + 3]];
           }
-          for (; c != last; ++c) s0 += xi[*c];
-          z[l] = s0 + s1;
+          z[4 * q] = s0;
+          z[4 * q + 1] = s1;
+          z[4 * q + 2] = s2;
+          z[4 * q + 3] = s3;
         }
         Slopes(d.label.data() + part.begin[i], kRecords, z.data());
-        const Columns& columns = part.columns[i];
-        for (std::size_t j = 0; j < kFeatures; ++j) {
+        z[kRecords] = 0;
+        const auto sum = [&](std::size_t list) {
           double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-          for (std::size_t k = columns.column_begin[j]; k < columns.column_begin[j + 1]; k += 4) {
+          for (std::size_t k = columns.list_begin[list]; k < columns.list_begin[list + 1]; k += 4) {
             s0 += z[columns.row[k]];
             s1 += z[columns.row[k + 1]];
             s2 += z[columns.row[k + 2]];
             s3 += z[columns.row[k + 3]];
           }
+          return (s0 + s2) + (s1 + s3);
+        };
+        for (std::size_t j = 0; j < kFeatures; ++j) g[j] = sum(j);
+        for (std::size_t p = 0; kFeatures + p + 1 < columns.list_begin.size(); ++p) {
+          const double both = sum(kFeatures + p);
+          g[columns.first[p]] += both;
+          g[columns.second[p]] += both;
+        }
+        for (std::size_t j = 0; j < kFeatures; ++j) {
           const std::size_t at = i * kFeatures + j;
-          x_tilde[at] =
-              x[at] - kGamma * (((s0 + s2) + (s1 + s3)) * (1.0 / kRecords) + kL2 * x[at] + lambda[at]);
+          x_tilde[at] = x[at] - kGamma * (g[j] * (1.0 / kRecords) + kL2 * x[at] + lambda[at]);
           mean[j] += x_tilde[at];
         }
       }
@@ -185,7 +199,7 @@ int Main(const std::string& source, const std::string& folder) {
   }
   TACIT_CHECK(Preprocess({}, data).ok());
   const Partition part = *MakePartition({.clients = kClients}, std::move(data));
-  for (const Columns& c : part.columns) TACIT_CHECK(!c.row.empty() && c.value.empty());  // the floor's case
+  for (const Columns& c : part.columns) TACIT_CHECK(!c.first.empty());  // the floor's case
   for (const double v : part.data.row_value) TACIT_CHECK(v == 1.0);
   Write(folder + "/value.f64", part.data.value);
   Write(folder + "/column.u32", part.data.column);

@@ -70,13 +70,23 @@ class Dataset {
   double row_bound = std::numeric_limits<double>::infinity();
 };
 
-// A sparse shard's entries a second time, column by column: column j is in the rows row[k] of the shard, k
-// from column_begin[j] to column_begin[j + 1], ascending. Each column is filled up to a multiple of four with
-// entries of value 0 in a row that does not exist, the one after the last.
+// A sparse shard's entries a second time, laid out for sums over columns and over rows.
+//
+// List j < features holds the rows with column j, ascending: row[k] for k from list_begin[j] to
+// list_begin[j + 1], filled up to a multiple of four with entries of value 0 in a row that does not exist,
+// the one after the last.
+//
+// If every row has one value, neighbours in a row (its entries 0 and 1, 2 and 3, …) are paired: pair p is
+// columns first[p] and second[p]. The pairs that occur in many rows come first and have a list each, after
+// those of the columns; entries in such a pair are in no list of a column. Four rows side by side are then
+// their tokens: token[4k], …, token[4k + 3] belong to rows 4q, …, 4q + 3, k from token_begin[q] / 4 on. A
+// token t < features is a column, t = features nothing, and t > features the pair t − features − 1.
 struct Columns {
-  std::vector<std::uint32_t> column_begin;  // features + 1 entries
+  std::vector<std::uint32_t> list_begin;  // lists + 1 entries
   std::vector<std::uint32_t> row;  // counted from the start of the shard
   std::vector<double> value;  // empty if every row has one value: then it is row_value
+  std::vector<std::uint32_t> first, second;  // pairs; none where they would not pay
+  std::vector<std::uint32_t> token, token_begin;
 };
 
 inline const double* Dataset::dense() const { return mapped ? MappedData(*mapped) : value.data(); }

@@ -160,27 +160,88 @@ double OneValue(const Row& row) {
   return row.value[0];
 }
 
+// Numbers the pairs of neighbours, the frequent ones first, and writes the rows as tokens. Returns how many
+// pairs are frequent.
+std::size_t Pair(const Dataset& d, std::size_t begin, std::size_t end, Columns& out) {
+  constexpr std::uint32_t kFrequent = 16;      // rows from which a list of its own pays
+  const auto key = [&](std::uint64_t k) {
+    return static_cast<std::uint64_t>(d.column[k]) << 32 | d.column[k + 1];
+  };
+  const auto each_pair = [&](auto f) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::uint64_t k = d.row_begin[i]; k + 2 <= d.row_begin[i + 1]; k += 2) f(key(k));
+  };
+  std::unordered_map<std::uint64_t, std::uint32_t> count, number;
+  each_pair([&](std::uint64_t pair) { ++count[pair]; });
+  if (count.size() > (d.row_begin[end] - d.row_begin[begin]) / 8) return 0;      // a table would not pay
+  const auto take = [&](bool frequent) {
+    each_pair([&](std::uint64_t pair) {
+      if ((count[pair] >= kFrequent) != frequent) return;
+      if (!number.emplace(pair, static_cast<std::uint32_t>(out.first.size())).second) return;
+      out.first.push_back(static_cast<std::uint32_t>(pair >> 32));
+      out.second.push_back(static_cast<std::uint32_t>(pair));
+    });
+    return out.first.size();
+  };
+  const std::size_t listed = take(true);
+  take(false);
+  const auto nothing = static_cast<std::uint32_t>(d.features);
+  out.token_begin.push_back(0);
+  for (std::size_t i = begin; i < end; i += 4) {
+    std::uint64_t longest = 0;
+    for (std::size_t r = i; r < std::min(i + 4, end); ++r)
+      longest = std::max(longest, d.row_begin[r + 1] - d.row_begin[r]);
+    for (std::uint64_t k = 0; k < longest; k += 2)
+      for (std::size_t r = i; r < i + 4; ++r) {
+        const std::uint64_t size = r < end ? d.row_begin[r + 1] - d.row_begin[r] : 0;
+        const std::uint64_t at = size == 0 ? 0 : d.row_begin[r] + k;
+        out.token.push_back(k >= size       ? nothing
+                            : k + 1 == size ? d.column[at]
+                                            : nothing + 1 + number[key(at)]);
+      }
+    out.token_begin.push_back(static_cast<std::uint32_t>(out.token.size()));
+  }
+  return listed;
+}
+
 Columns ColumnsOf(const Dataset& d, std::size_t begin, std::size_t end) {
-  const std::uint64_t first = d.row_begin[begin], last = d.row_begin[end];
+  const std::uint64_t from = d.row_begin[begin], to = d.row_begin[end];
   Columns out;
-  if (last - first < d.features || last - first >= std::uint64_t{1} << 31) return out;
+  if (to - from < d.features || to - from >= std::uint64_t{1} << 30 || d.features >= std::uint64_t{1} << 30)
+    return out;
   bool one_valued = true;
   for (std::size_t i = begin; i < end; ++i) one_valued = one_valued && !std::isnan(d.row_value[i]);
-  for (std::uint64_t k = first; k < last; ++k)
+  for (std::uint64_t k = from; k < to; ++k)
     if (!std::isfinite(d.value[k])) return out;
-  std::vector<std::uint32_t> count(d.features, 0);
-  for (std::uint64_t k = first; k < last; ++k) ++count[d.column[k]];
-  out.column_begin.push_back(0);
-  for (const std::uint32_t c : count) out.column_begin.push_back(out.column_begin.back() + (c + 3) / 4 * 4);
-  std::vector<std::uint32_t> next(out.column_begin.begin(), out.column_begin.end() - 1);
-  out.row.resize(out.column_begin.back(), static_cast<std::uint32_t>(end - begin));
-  if (!one_valued) out.value.resize(out.column_begin.back(), 0.0);
-  for (std::size_t i = begin; i < end; ++i)
-    for (std::uint64_t k = d.row_begin[i]; k < d.row_begin[i + 1]; ++k) {
-      const std::uint32_t at = next[d.column[k]]++;
-      out.row[at] = static_cast<std::uint32_t>(i - begin);
-      if (!one_valued) out.value[at] = d.value[k];
-    }
+  const std::size_t listed = one_valued ? Pair(d, begin, end, out) : 0;
+  // f(list, row, entry) for every member of every list.
+  const auto each = [&](auto f) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::uint64_t k = d.row_begin[i], size = d.row_begin[i + 1] - k, n = 0; n < size; ++n) {
+        if (listed != 0 && n % 2 == 0 && n + 1 < size) {
+          const std::size_t q = (i - begin) / 4, lane = (i - begin) % 4;
+          const std::uint32_t token = out.token[out.token_begin[q] + n / 2 * 4 + lane];
+          if (token > d.features && token - d.features - 1 < listed) {
+            f(token - 1, i - begin, k + n);
+            ++n;
+            continue;
+          }
+        }
+        f(d.column[k + n], i - begin, k + n);
+      }
+  };
+  std::vector<std::uint32_t> count(d.features + listed, 0);
+  each([&](std::size_t list, std::size_t, std::uint64_t) { ++count[list]; });
+  out.list_begin.push_back(0);
+  for (const std::uint32_t c : count) out.list_begin.push_back(out.list_begin.back() + (c + 3) / 4 * 4);
+  std::vector<std::uint32_t> next(out.list_begin.begin(), out.list_begin.end() - 1);
+  out.row.resize(out.list_begin.back(), static_cast<std::uint32_t>(end - begin));
+  if (!one_valued) out.value.resize(out.list_begin.back(), 0.0);
+  each([&](std::size_t list, std::size_t row, std::uint64_t k) {
+    const std::uint32_t at = next[list]++;
+    out.row[at] = static_cast<std::uint32_t>(row);
+    if (!one_valued) out.value[at] = d.value[k];
+  });
   return out;
 }
 

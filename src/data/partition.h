@@ -40,7 +40,7 @@ struct Partition {
   std::size_t size(std::size_t client) const { return begin[client + 1] - begin[client]; }
   // A view of data: this Partition must outlive it and stay where it is.
   Private<Shard> shard(std::size_t client) const {
-    const Columns* c = columns.empty() || columns[client].column_begin.empty() ? nullptr : &columns[client];
+    const Columns* c = columns.empty() || columns[client].list_begin.empty() ? nullptr : &columns[client];
     return Private<Shard>(Shard(data, begin[client], size(client), c));
   }
 };

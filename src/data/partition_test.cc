@@ -135,54 +135,97 @@ TEST(Partition, DirichletLeavesNoClientEmpty) {
   for (std::size_t c = 0; c < 50; ++c) EXPECT_EQ(p->size(c), 1u);
 }
 
-TEST(Partition, ColumnsHoldTheEntriesOfTheRows) {
-  for (const bool one_valued : {true, false}) {
-    Dataset d = Numbered(100, 3, true);
-    if (!one_valued) d.value[d.row_begin[9]] = 0.5;  // row 9, of several entries: client 0 has two values
-    const auto part = MakePartition({.split = Split::kBlocks, .clients = 4}, d);
-    ASSERT_TRUE(part.ok());
-    ASSERT_EQ(part->columns.size(), 4u);
-    EXPECT_EQ(part->columns[0].value.empty(), one_valued);
-    EXPECT_TRUE(part->columns[1].value.empty());
-    for (std::size_t c = 0; c < 4; ++c) {
-      const Columns& columns = part->columns[c];
-      ASSERT_EQ(columns.column_begin.size(), d.features + 1);
-      std::size_t entries = 0;
-      for (std::uint32_t j = 0; j < d.features; ++j) {
-        EXPECT_EQ(columns.column_begin[j + 1] % 4, 0u);
-        std::vector<std::uint32_t> rows;
-        for (std::uint32_t k = columns.column_begin[j]; k < columns.column_begin[j + 1]; ++k) {
-          const std::uint32_t row = columns.row[k];
-          ASSERT_LE(row, part->size(c));
-          if (row == part->size(c)) {  // filling
-            EXPECT_TRUE(columns.value.empty() || columns.value[k] == 0);
-            continue;
-          }
-          rows.push_back(row);
-          const Row r = part->data.row(part->begin[c] + row);
-          ASSERT_LT(j, r.size);  // Numbered rows have columns 0, 1, …
-          EXPECT_EQ(columns.value.empty() ? part->data.row_value[part->begin[c] + row] : columns.value[k],
-                    r.value[j]);
-        }
-        EXPECT_TRUE(std::is_sorted(rows.begin(), rows.end()));
-        entries += rows.size();
-      }
-      EXPECT_EQ(entries, part->data.row_begin[part->begin[c + 1]] - part->data.row_begin[part->begin[c]]);
+// Rows of up to five entries out of 12 columns that come in few combinations, or in many.
+Dataset Combined(std::size_t rows, bool few, bool one_valued) {
+  Dataset d;
+  d.features = 12;
+  d.row_begin.push_back(0);
+  for (std::size_t i = 0; i < rows; ++i) {
+    Stream rng({.seed = few ? i % 6 : i, .purpose = Purpose::kTest});
+    std::set<std::uint32_t> columns;
+    for (std::size_t k = 0; k < i % 6; ++k) columns.insert(static_cast<std::uint32_t>(rng.Below(12)));
+    for (const std::uint32_t c : columns) {
+      d.column.push_back(c);
+      d.value.push_back(static_cast<double>(one_valued ? i + 1 : d.value.size() + 1));
     }
-    for (std::size_t i = 0; i < 100; ++i)
-      EXPECT_EQ(std::isnan(part->data.row_value[i]), !one_valued && i == 9) << i;
+    d.row_begin.push_back(d.value.size());
+    d.label.push_back(1);
+    d.norm.push_back(1);
   }
+  return d;
+}
+
+TEST(Partition, ColumnsHoldTheEntriesOfTheRows) {
+  for (const bool few : {true, false})
+    for (const bool one_valued : {true, false}) {
+      SCOPED_TRACE(testing::Message() << few << one_valued);
+      const Dataset d = Combined(601, few, one_valued);
+      const auto part = MakePartition({.split = Split::kBlocks, .clients = 4}, d);
+      ASSERT_TRUE(part.ok());
+      ASSERT_EQ(part->columns.size(), 4u);
+      std::size_t pair_lists = 0;
+      for (std::size_t c = 0; c < 4; ++c) {
+        const Columns& columns = part->columns[c];
+        EXPECT_EQ(columns.value.empty(), one_valued);
+        EXPECT_EQ(columns.first.empty(), !one_valued || !few);
+        ASSERT_GE(columns.list_begin.size(), d.features + 1);
+        pair_lists += columns.list_begin.size() - 1 - d.features;
+        const std::size_t size = part->size(c);
+        std::multiset<std::pair<std::size_t, std::uint32_t>> want, lists, tokens;      // (row, column)
+        for (std::size_t l = 0; l < size; ++l) {
+          const Row r = part->data.row(part->begin[c] + l);
+          for (std::size_t k = 0; k < r.size; ++k) want.emplace(l, r.index[k]);
+        }
+        for (std::uint32_t j = 0; j + 1 < columns.list_begin.size(); ++j) {
+          EXPECT_EQ(columns.list_begin[j + 1] % 4, 0u);
+          for (std::uint32_t k = columns.list_begin[j]; k < columns.list_begin[j + 1]; ++k) {
+            const std::uint32_t row = columns.row[k];
+            ASSERT_LE(row, size);
+            if (row == size) {      // filling
+              EXPECT_TRUE(columns.value.empty() || columns.value[k] == 0);
+              continue;
+            }
+            if (j >= d.features) {
+              lists.emplace(row, columns.first[j - d.features]);
+              lists.emplace(row, columns.second[j - d.features]);
+              continue;
+            }
+            lists.emplace(row, j);
+            const Row r = part->data.row(part->begin[c] + row);
+            const auto at = std::find(r.index, r.index + r.size, j) - r.index;
+            EXPECT_EQ(columns.value.empty() ? part->data.row_value[part->begin[c] + row] : columns.value[k],
+                      r.value[at]);
+          }
+        }
+        EXPECT_EQ(lists, want);
+        if (columns.first.empty()) continue;
+        ASSERT_EQ(columns.token_begin.size(), (size + 3) / 4 + 1);
+        for (std::size_t q = 0; q + 1 < columns.token_begin.size(); ++q)
+          for (std::uint32_t k = columns.token_begin[q]; k < columns.token_begin[q + 1]; ++k) {
+            const std::uint32_t t = columns.token[k];
+            const std::size_t row = 4 * q + k % 4;
+            if (t < d.features) tokens.emplace(row, t);
+            if (t <= d.features) continue;
+            tokens.emplace(row, columns.first[t - d.features - 1]);
+            tokens.emplace(row, columns.second[t - d.features - 1]);
+          }
+        EXPECT_EQ(tokens, want);
+      }
+      EXPECT_EQ(pair_lists > 0, one_valued && few);
+      for (std::size_t i = 0; i < 601; ++i)
+        EXPECT_EQ(std::isnan(part->data.row_value[i]), !one_valued && part->data.row(i).size > 1) << i;
+    }
 }
 
 TEST(Partition, ColumnsAreLeftOutWhereTheyWouldNotPayOrNotHold) {
   Dataset d = Numbered(20, 3, true);  // 40 entries
   d.value[3] = std::numeric_limits<double>::infinity();  // client 0: a weight of 0 must hide it
   const auto some = MakePartition({.split = Split::kBlocks, .clients = 2}, d);
-  EXPECT_TRUE(some->columns[0].column_begin.empty());
-  EXPECT_FALSE(some->columns[1].column_begin.empty());
+  EXPECT_TRUE(some->columns[0].list_begin.empty());
+  EXPECT_FALSE(some->columns[1].list_begin.empty());
   d.features = 50;  // fewer entries than columns
   const auto none = MakePartition({.split = Split::kBlocks, .clients = 2}, d);
-  EXPECT_TRUE(none->columns[1].column_begin.empty());
+  EXPECT_TRUE(none->columns[1].list_begin.empty());
   EXPECT_TRUE(
       MakePartition({.split = Split::kBlocks, .clients = 2}, Numbered(20, 3, false))->columns.empty());
 }

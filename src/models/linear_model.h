@@ -41,7 +41,7 @@ class LinearModel final : public Objective {
     const std::size_t m = shard.size();
     TACIT_CHECK(norm.size() == m);
     Grow(ws.a, m);
-    Margins(shard, x, 1, 0, m, ws.a);
+    Margins(shard, x, ws.b, ws.a);
     const Dataset& d = shard.dataset();
     double label[kBlock] = {}, length[kBlock] = {}, margin[kBlock] = {}, bound[kBlock];
     std::size_t l = 0;

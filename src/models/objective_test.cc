@@ -426,7 +426,7 @@ TEST(Columns, SumsAreThoseOfTheRowsWithinGamma) {
   for (const bool one_valued : {true, false}) {
     SCOPED_TRACE(one_valued);
     const std::size_t m = 1000, d = 40;
-    Dataset data = test::AdultLike(m, d, 7);
+    Dataset data = test::AdultLike(m, d, 7);      // 14 bands of two or three columns: few pairs
     Stream rng({.seed = 3, .purpose = Purpose::kTest});
     for (std::size_t i = 0; i < m; ++i) {
       const double v = rng.Normal();
@@ -437,6 +437,7 @@ TEST(Columns, SumsAreThoseOfTheRowsWithinGamma) {
     const auto part = MakePartition({.clients = 1}, data);
     ASSERT_TRUE(part.ok());
     ASSERT_EQ(part->columns[0].value.empty(), one_valued);
+    ASSERT_EQ(part->columns[0].first.empty(), !one_valued);
     const Shard by_columns(part->data, 0, m, &part->columns[0]), by_rows(part->data, 0, m);
     const Vec x = RandomVec(d, 0.5, 8);
     Workspace ws, other;

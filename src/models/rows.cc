@@ -34,23 +34,37 @@ inline double SparseDot(const Row& row, const double* x) {
   return (s0 + s2) + (s1 + s3);
 }
 
-// Σ x over the columns of a row.
+// Σ x over the columns of a row, neighbours first: what the tokens of Columns give, bit for bit.
 inline double SparseSum(const Row& row, const double* x) {
-  double s0 = 0, s1 = 0;
+  double s = 0;
   std::size_t k = 0;
-  for (; k + 4 <= row.size; k += 4) {
-    s0 += x[row.index[k]];
-    s1 += x[row.index[k + 1]];
-    s0 += x[row.index[k + 2]];
-    s1 += x[row.index[k + 3]];
+  for (; k + 2 <= row.size; k += 2) s += x[row.index[k]] + x[row.index[k + 1]];
+  if (k < row.size) s += x[row.index[k]];
+  return s;
+}
+
+// The same for all rows by tokens; a pair is added once and looked up after. table: features + 1 + pairs.
+void TokenSums(const Columns& c, View x, double* table, std::size_t rows, double* out) {
+  std::copy(x.begin(), x.end(), table);
+  double* pairs = table + x.size() + 1;
+  pairs[-1] = 0;      // nothing
+  for (std::size_t p = 0; p < c.first.size(); ++p) pairs[p] = x[c.first[p]] + x[c.second[p]];
+  const std::uint32_t* t = c.token.data();
+  for (std::size_t q = 0; 4 * q < rows; ++q) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (const std::uint32_t* end = c.token.data() + c.token_begin[q + 1]; t != end; t += 4) {
+      s0 += table[t[0]];
+      s1 += table[t[1]];
+      s2 += table[t[2]];
+      s3 += table[t[3]];
+    }
+    double* to = out + 4 * q;
+    const std::size_t left = rows - 4 * q;
+    to[0] = s0;
+    if (left > 1) to[1] = s1;
+    if (left > 2) to[2] = s2;
+    if (left > 3) to[3] = s3;
   }
-  if (row.size & 2) {
-    s0 += x[row.index[k]];
-    s1 += x[row.index[k + 1]];
-    k += 2;
-  }
-  if (row.size & 1) s0 += x[row.index[k]];
-  return s0 + s1;
 }
 
 // Σ c[row] (· value) over a column of 4k entries: four sums, then a fixed tree.
@@ -71,10 +85,30 @@ inline double ColumnSum(const std::uint32_t* row, const double* value, std::size
 
 template <bool kValues>
 void AddColumns(const Columns& columns, const double* c, Span g) {
-  const std::uint32_t* begin = columns.column_begin.data();
-  for (std::size_t j = 0; j < g.size(); ++j)
-    g[j] += ColumnSum<kValues>(columns.row.data() + begin[j], columns.value.data() + begin[j],
-                               begin[j + 1] - begin[j], c);
+  const std::uint32_t* begin = columns.list_begin.data();
+  const auto sum = [&](std::size_t list) {
+    return ColumnSum<kValues>(columns.row.data() + begin[list], columns.value.data() + begin[list],
+                              begin[list + 1] - begin[list], c);
+  };
+  const std::size_t lists = columns.list_begin.size() - 1, features = g.size();
+  for (std::size_t j = 0; j < features; ++j) g[j] += sum(j);
+  for (std::size_t p = 0; features + p < lists; ++p) {
+    const double both = sum(features + p);
+    g[columns.first[p]] += both;
+    g[columns.second[p]] += both;
+  }
+}
+
+// Loops of their own, whose arguments do not overlap, so that they vectorise.
+void Multiply(const double* __restrict by, std::size_t n, double* __restrict v) {
+  for (std::size_t l = 0; l < n; ++l) v[l] *= by[l];
+}
+void Coefficients(const double* __restrict weight, const double* __restrict slope, std::size_t n,
+                  double* __restrict c) {
+  for (std::size_t l = 0; l < n; ++l) {
+    const double scaled = weight[l] * slope[l];
+    c[l] = weight[l] == 0 ? 0.0 : scaled;      // whatever the slope is; finite times 0 stays 0 after
+  }
 }
 
 // R rows against G blocks of x: enough independent sums to hide the latency of the addition.
@@ -213,6 +247,17 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
   }
 }
 
+void Margins(const Shard& shard, View x, Vec& scratch, Span out) {
+  const Columns* columns = shard.columns();
+  const std::size_t m = shard.size();
+  if (columns == nullptr || columns->first.empty()) return Margins(shard, x, 1, 0, m, out);
+  TACIT_CHECK(x.size() == shard.features() && out.size() >= m);
+  Grow(scratch, x.size() + 1 + columns->first.size());
+  TokenSums(*columns, x, scratch.data(), m, out.data());
+  const double* value = shard.dataset().row_value.data() + shard.begin();
+  Multiply(value, m, out.data());
+}
+
 void AddRows(const Shard& shard, View coefficient, View weight, Vec& scratch, Span g) {
   const Columns* columns = shard.columns();
   if (columns == nullptr) return AddRows(shard, coefficient, 1, weight, g);
@@ -222,11 +267,8 @@ void AddRows(const Shard& shard, View coefficient, View weight, Vec& scratch, Sp
   double* c = scratch.data();
   c[m] = 0;      // the row that fills columns up
   const bool one_valued = columns->value.empty();
-  const double* value = shard.dataset().row_value.data() + shard.begin();
-  for (std::size_t l = 0; l < m; ++l) {
-    const double scaled = weight[l] * coefficient[l];
-    c[l] = weight[l] == 0 ? 0.0 : one_valued ? scaled * value[l] : scaled;
-  }
+  Coefficients(weight.data(), coefficient.data(), m, c);
+  if (one_valued) Multiply(shard.dataset().row_value.data() + shard.begin(), m, c);
   if (one_valued)
     AddColumns<false>(*columns, c, g);
   else

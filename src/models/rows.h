@@ -15,6 +15,9 @@ namespace tacit {
 // is decided row by row.)
 void Margins(const Shard&, View x, std::size_t outputs, std::size_t first, std::size_t count, Span out);
 
+// The same for one output and all rows of the shard, by its tokens where it has them: the same bits.
+void Margins(const Shard&, View x, Vec& scratch, Span out);
+
 // g_c ← g_c + Σ_l fl(weight[l]·coefficient[l·outputs + c]) row_l, in the order of the rows, each
 // addition fused with its product. A row of weight 0 is not read.
 //
@@ -23,8 +26,9 @@ void Margins(const Shard&, View x, std::size_t outputs, std::size_t first, std::
 void AddRows(const Shard&, View coefficient, std::size_t outputs, View weight, Span g);
 
 // The same for one output and all rows of the shard, by its Columns where it has them. A coordinate then sees
-// the roundings of weight·coefficient and of its product with the row's value, fewer than m additions among
-// the m terms in some order, and the addition to g: |computed − exact| ≤ γ_{m+2} Σ|terms|.
+// the roundings of weight·coefficient and of its product with the row's value, and its at most m terms and g
+// are added in some order: at most m additions of numbers that are not 0, through lists and pairs of lists,
+// since every row is in one list of the coordinate. So |computed − exact| ≤ γ_{m+2} Σ|terms|.
 void AddRows(const Shard&, View coefficient, View weight, Vec& scratch, Span g);
 
 // A double ≥ s·a for a length s ≥ 0 of the coefficients and a ≥ ‖row‖, not finite if s or a is not.
