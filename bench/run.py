@@ -6,6 +6,7 @@ that is the figure least disturbed. One thread is timed by processor time, two t
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 
@@ -103,7 +104,8 @@ def primal_dual():
 def google(program, **environment):
     out = subprocess.run([os.path.join(PROGRAMS, program), "--benchmark_format=json"], capture_output=True, text=True,
                          env={**os.environ, **environment}, check=True).stdout
-    return {b["run_name"]: b for b in json.loads(out)["benchmarks"] if b.get("aggregate_name") == "min"}
+    return {re.split("/(?:min_time|repeats):", b["run_name"])[0]: b for b in json.loads(out)["benchmarks"]
+            if b.get("aggregate_name") == "min"}
 
 
 def noise():
