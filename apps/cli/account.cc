@@ -188,6 +188,7 @@ void AddAccount(CLI::App& app, Invocation& run) {
         ->capture_default_str();
     sub->callback([a, &run] { run.action = [a, &run] { return Gaussian(run.common, *a); }; });
   }
+  AddAccountEvents(verb, run);
   {
     CLI::App* sub = AddVerb(*verb, run, "ledger", "what the runs in a ledger have spent",
                             "  tacit account ledger runs/demo-20260101T120000\n"

@@ -49,6 +49,8 @@ CLI::App* AddVerb(CLI::App& parent, Invocation&, const char* name, const char* s
 void AddTrain(CLI::App&, Invocation&);
 void AddPlan(CLI::App&, Invocation&);
 void AddAccount(CLI::App&, Invocation&);
+void AddAccountEvents(CLI::App* account, Invocation&);
+void AddCalibrate(CLI::App&, Invocation&);
 void AddSweep(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);

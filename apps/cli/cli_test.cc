@@ -452,11 +452,43 @@ TEST_F(CliTest, CtrlCEndsWithACertificate) {
   EXPECT_TRUE(fs::exists(folder / "model.npy"));
 }
 
+TEST_F(CliTest, AccountsForSampledAndOtherReleases) {
+  const json poisson = RunJson({"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01",
+                                "--rounds", "1000", "--delta", "1e-5"});
+  EXPECT_NEAR(poisson["epsilon"].get<double>(), 1.8282366665, 1e-8);
+  EXPECT_EQ(poisson["adjacency"], "add-remove");
+  EXPECT_LE(poisson["epsilon_lower"].get<double>(), poisson["epsilon"].get<double>());
+  const json fixed = RunJson({"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01",
+                              "--rounds", "1000", "--delta", "1e-5", "--sampling", "fixed"});
+  EXPECT_NEAR(fixed["epsilon"].get<double>(), 2.1989, 2e-4);
+  EXPECT_EQ(fixed["adjacency"], "replace-one");
+  const json pure =
+      RunJson({"account", "pure", "--epsilon", "1", "--rounds", "10", "--delta", "1e-5", "--curve"});
+  EXPECT_NEAR(pure["epsilon"].get<double>(), 9.9997706345349417, 1e-9);
+  EXPECT_EQ(pure["curve"].size(), 16u);
+  const json found = RunJson(
+      {"calibrate", "--epsilon", "1.8282366666", "--delta", "1e-5", "--rate", "0.01", "--rounds", "1000"});
+  EXPECT_NEAR(found["noise_multiplier"].get<double>(), 1, 1e-8);
+  EXPECT_LE(found["epsilon"].get<double>(), 1.8282366666);
+  const json rounds = RunJson({"calibrate", "--epsilon", "1.8282366666", "--delta", "1e-5", "--rate", "0.01",
+                               "--noise-multiplier", "1"});
+  EXPECT_EQ(rounds["rounds"].get<double>(), 1000);
+  std::ofstream(home_ / "mixed.json") << R"({"adjacency": "add-remove", "events": [
+    {"type": "pure", "epsilon": 0.1, "adjacency": "replace-one"}]})";
+  EXPECT_EQ(Run({"account", "events", "mixed.json", "--delta", "1e-5"}).code, kWrong);
+}
+
 TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
   const std::vector<std::vector<std::string>> kVerbs = {{"train"},
                                                         {"plan"},
                                                         {"account", "gaussian"},
                                                         {"account", "ledger"},
+                                                        {"account", "subsampled-gaussian"},
+                                                        {"account", "pure"},
+                                                        {"account", "priv-unit"},
+                                                        {"account", "events"},
+                                                        {"account", "compare"},
+                                                        {"calibrate"},
                                                         {"sweep"},
                                                         {"predict"},
                                                         {"evaluate"},

@@ -244,6 +244,7 @@ int Main(int argc, char** argv) {
   AddTrain(app, run);
   AddPlan(app, run);
   AddAccount(app, run);
+  AddCalibrate(app, run);
   AddSweep(app, run);
   AddPredict(app, run);
   AddEvaluate(app, run);
