@@ -17,7 +17,7 @@ PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
 TURNS = int(os.environ.get("TACIT_BENCH_TURNS", "5"))
 SECONDS = float(os.environ.get("TACIT_BENCH_SECONDS", "1"))
 
-results = {"machine": platform.machine(), "processor": "", "cores": os.cpu_count(), "peers": {}, "rows": [],
+results = {"machine": platform.machine(), "processor": "", "cores": os.cpu_count(), "load": os.getloadavg()[0], "peers": {}, "rows": [],
            "missing": []}
 for line in open("/proc/cpuinfo"):
     if line.startswith("model name"):
@@ -159,6 +159,9 @@ def table():
         print("  ".join(line[k].ljust(width[k]) for k in range(len(head))).rstrip())
 
 
+if results["load"] > results["cores"] - 1:
+    missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
+            "figures are a few per cent high")
 results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch")}
 wanted = sys.argv[1:] or ["primal-dual", "noise", "networks"]
 for name, run in (("primal-dual", primal_dual), ("noise", noise), ("networks", networks)):

@@ -32,26 +32,29 @@ Pool::~Pool() {
 }
 
 void Pool::Start(Call call, void* job) {
-  call_ = call;
+  if (workers_.empty()) return call(job, 0);
+  call_ = call;      // the door is shut and nobody is inside
   job_ = job;
-  running_.store(static_cast<unsigned>(workers_.size()), std::memory_order_relaxed);
-  if (!workers_.empty()) {
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
+  door_.store(kOpen, std::memory_order_release);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
   call(job, 0);
-  for (unsigned left = running_.load(std::memory_order_acquire); left != 0;
-       left = running_.load(std::memory_order_acquire))
-    AwaitChange(running_, left, spins_);
+  for (unsigned left = door_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen; left != 0;
+       left = door_.load(std::memory_order_acquire))
+    AwaitChange(door_, left, spins_);
 }
 
 void Pool::Work(unsigned k) {
   for (std::uint64_t seen = 0;;) {
     AwaitChange(generation_, seen, spins_);
-    ++seen;
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    unsigned door = door_.load(std::memory_order_relaxed);
+    while ((door & kOpen) != 0 && !door_.compare_exchange_weak(door, door + 1, std::memory_order_acquire)) {
+    }
+    if ((door & kOpen) == 0) continue;      // too late
     call_(job_, k);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    if (door_.fetch_sub(1, std::memory_order_acq_rel) == 1) door_.notify_one();
   }
 }
 

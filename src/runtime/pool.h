@@ -17,7 +17,10 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
   unsigned size() const { return static_cast<unsigned>(workers_.size()) + 1; }
 
-  // Runs job(0) … job(size() − 1), each on its own thread, and returns when all are done.
+  // Calls job(0) on this thread and job(k) on the others, and returns when no call is running any more. A job
+  // takes its work from a common queue until none is left, so nobody is waited for that has not begun: a
+  // thread that comes late, because the machine is busy, is left out. It may also be called twice, one after
+  // the other.
   template <class Job>
   void Run(Job&& job) {
     Start([](void* j, unsigned k) { (*static_cast<std::remove_reference_t<Job>*>(j))(k); }, &job);
@@ -28,11 +31,12 @@ class Pool {
   void Start(Call call, void* job);
   void Work(unsigned k);
 
-  const int spins_;      // before waiting in the kernel
+  const int spins_;  // before waiting in the kernel
   Call call_ = nullptr;
   void* job_ = nullptr;
   std::atomic<std::uint64_t> generation_{0};
-  std::atomic<unsigned> running_{0};
+  static constexpr unsigned kOpen = 1u << 31;
+  std::atomic<unsigned> door_{0};  // how many workers are inside; with kOpen, more may come in
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

@@ -414,13 +414,19 @@ TEST(Stateless, AMillionClientsNeedNoMoreMemoryThanTenThousand) {
   EXPECT_LE(many, few + (4u << 20)) << few;      // four bytes a client would already show
 }
 
-TEST(Pool, RunsEveryThreadOnceAndWaitsForAll) {
+TEST(Pool, DoesAllWorkOnceAndWaitsForIt) {
   for (const unsigned threads : {0u, 1u, 2u, 5u}) {
     Pool pool(threads);
     ASSERT_EQ(pool.size(), std::max(1u, threads));
-    std::vector<int> runs(pool.size());
-    for (int i = 0; i < 200; ++i) pool.Run([&](unsigned k) { ++runs[k]; });  // plain ints: Run is a barrier
-    EXPECT_EQ(runs, std::vector<int>(pool.size(), 200));
+    std::vector<int> done(1000);      // plain ints: Run is a barrier
+    for (int round = 1; round <= 200; ++round) {
+      std::atomic<std::size_t> next{0};
+      pool.Run([&](unsigned k) {
+        ASSERT_LT(k, pool.size());
+        for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < done.size();) ++done[i];
+      });
+      ASSERT_EQ(done, std::vector<int>(1000, round));
+    }
   }
 }
 
@@ -431,13 +437,18 @@ TEST(Pool, ManyTinyRounds) {
   } kCases[] = {{2, 20000}, {3, 3000}, {16, 300}};  // with cores for all, and without
   for (const auto& c : kCases) {
     Pool pool(c.threads);
-    std::vector<std::uint64_t> sums(c.threads);
-    std::uint64_t total = 0;
+    std::vector<std::uint64_t> calls(c.threads);
+    std::uint64_t sum = 0, total = 0;
     for (std::uint64_t i = 0; i < c.rounds; ++i) {
-      pool.Run([&](unsigned k) { sums[k] += i; });
+      std::atomic<bool> taken{false};
+      pool.Run([&](unsigned k) {
+        ++calls[k];
+        if (!taken.exchange(true)) sum += i;
+      });
       total += i;
-      for (const std::uint64_t s : sums) ASSERT_EQ(s, total) << c.threads << " threads, round " << i;
+      ASSERT_EQ(sum, total) << c.threads << " threads, round " << i;
     }
+    EXPECT_EQ(calls[0], c.rounds);      // the caller always takes part
   }
 }
 
