@@ -47,6 +47,7 @@ struct Invocation {
 CLI::App* AddVerb(CLI::App& parent, Invocation&, const char* name, const char* summary, const char* examples);
 
 void AddTrain(CLI::App&, Invocation&);
+void AddResume(CLI::App&, Invocation&);
 void AddPlan(CLI::App&, Invocation&);
 void AddAccount(CLI::App&, Invocation&);
 void AddAccountEvents(CLI::App* account, Invocation&);
@@ -55,6 +56,7 @@ void AddSweep(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);
 void AddReproduce(CLI::App&, Invocation&);
+void AddLedger(CLI::App&, Invocation&);
 void AddVerify(CLI::App&, Invocation&);
 void AddSign(CLI::App&, Invocation&);
 void AddKeys(CLI::App&, Invocation&);

@@ -286,7 +286,8 @@ TEST_F(CliTest, ARunIsKeptReadAndUsed) {
   EXPECT_LT(o.out.find("Plan"), o.out.find("Result"));
   EXPECT_EQ(o.out.find("\033["), std::string::npos);           // no colours in a file
   fs::path run;
-  for (const auto& entry : fs::directory_iterator(home_ / "runs")) run = entry.path();
+  for (const auto& entry : fs::directory_iterator(home_ / "runs"))
+    if (entry.is_directory()) run = entry.path();      // beside them is the ledger of all runs
   for (const char* file :
        {"config.toml", "trace.jsonl", "model.npy", "certificate.json", "certificate.txt", "ledger.db"})
     EXPECT_TRUE(fs::exists(run / file)) << file;

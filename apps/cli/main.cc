@@ -242,6 +242,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--version", version);
   app.require_subcommand(0, 1);
   AddTrain(app, run);
+  AddResume(app, run);
   AddPlan(app, run);
   AddAccount(app, run);
   AddCalibrate(app, run);
@@ -249,6 +250,7 @@ int Main(int argc, char** argv) {
   AddPredict(app, run);
   AddEvaluate(app, run);
   AddReproduce(app, run);
+  AddLedger(app, run);
   AddVerify(app, run);
   AddSign(app, run);
   AddKeys(app, run);

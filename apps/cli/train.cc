@@ -1,5 +1,6 @@
 // tacit train: from an experiment file to a model with a certificate.
 #include <cmath>
+#include <functional>
 #include <memory>
 
 #include "cli.h"
@@ -50,13 +51,18 @@ void PrintResult(const RunResult& r, const Config& c) {
 }
 
 struct Arguments {
-  std::string file, sign;
+  std::string what, sign;      // an experiment file or a run; a private key
   PassphraseOptions passphrase;
+
+  void Add(CLI::App* verb) {
+    verb->add_option("--sign", sign, "sign the certificate with this private key")->type_name("KEY.pem");
+    passphrase.Add(verb);
+  }
 };
 
-Result<int> Run(const Common& common, const Arguments& a) {
-  TACIT_TRY(const auto sets, common.Assignments());
-  TACIT_TRY(const Config config, LoadConfig(a.file, sets));
+// Trains with plan, progress bar, result and certificate on the terminal. `go` does the training.
+Result<int> Show(const Common& common, const Arguments& a, const Config& config,
+                 const std::function<Result<RunResult>(const TrainHooks&)>& go) {
   std::optional<PrivateKey> key;  // read before the work: a wrong passphrase must not cost a run
   if (!a.sign.empty()) {
     TACIT_TRY(key, PrivateKey::Read(a.sign, [&](const std::string& name) { return a.passphrase.Ask(name); }));
@@ -85,7 +91,7 @@ Result<int> Run(const Common& common, const Arguments& a) {
                fmt::format("round {} of {}, {}{}{}", p.round, p.rounds, spent, headline.empty() ? "" : ", ",
                            headline));
   };
-  auto run = Train(config, hooks);
+  auto run = go(hooks);
   bar.Clear();
   if (!run.ok()) return run.error();
   if (key) TACIT_OK(SignFile(run->folder / "certificate.json", *key));
@@ -101,25 +107,76 @@ Result<int> Run(const Common& common, const Arguments& a) {
   fmt::print("\n{} {}\n", Styled(stdout, Style::kBold, "Kept in"), run->folder.string());
   fmt::print("  config.toml, trace.jsonl, model.npy, certificate.txt, certificate.json, ledger.db\n");
   if (key) fmt::print("  certificate.json.sig, signed by {}\n", key->public_key().fingerprint());
+  if (run->interrupted) fmt::print("Go on with: tacit resume {}\n", run->folder.string());
   return code;
+}
+
+Result<int> Run(const Common& common, const Arguments& a) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(const Config config, LoadConfig(a.what, sets));
+  return Show(common, a, config, [&](const TrainHooks& hooks) { return Train(config, hooks); });
+}
+
+// The run folder below runs/ that was begun last and can go on.
+Result<std::filesystem::path> Unfinished() {
+  namespace fs = std::filesystem;
+  std::error_code ec;
+  fs::path newest;
+  fs::file_time_type when{};
+  for (const fs::directory_entry& e : fs::directory_iterator("runs", ec)) {
+    const fs::path config = e.path() / "config.toml";
+    if (!ConfigToResume(e.path(), {}).ok()) continue;
+    const auto time = fs::last_write_time(config, ec);
+    if (newest.empty() || time > when) newest = e.path(), when = time;
+  }
+  if (newest.empty())
+    return Fail(Code::kNotFound,
+                "runs: holds no unfinished run; name a run folder, e.g. tacit resume runs/NAME");
+  return newest;
+}
+
+Result<int> GoOn(const Common& common, const Arguments& a) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  std::filesystem::path folder;
+  if (a.what.empty()) {
+    TACIT_TRY(folder, Unfinished());
+  } else {
+    TACIT_TRY(folder, FindRun(a.what));
+  }
+  TACIT_TRY(const Config config, ConfigToResume(folder, sets));
+  return Show(common, a, config, [&](const TrainHooks& hooks) { return Resume(folder, sets, hooks); });
 }
 
 }  // namespace
 
 void AddTrain(CLI::App& app, Invocation& run) {
-  CLI::App* verb =
-      AddVerb(app, run, "train", "train a model and certify what it cost",
-              "  tacit train experiments/demo.toml\n"
-              "  tacit train experiments/demo.toml --set privacy.epsilon=1 --seed 7\n"
-              "  tacit train experiments/demo.toml --json | jq .privacy\n"
-              "  tacit train experiments/demo.toml --sign me.pem      and sign the certificate\n"
-              "\nCtrl-C stops after the round that is running, with a certificate of what was spent; a\n"
-              "second Ctrl-C ends the program at once (the ledger already shows what was released).\n");
+  CLI::App* verb = AddVerb(
+      app, run, "train", "train a model and certify what it cost",
+      "  tacit train experiments/demo.toml\n"
+      "  tacit train experiments/demo.toml --set privacy.epsilon=1 --seed 7\n"
+      "  tacit train experiments/demo.toml --json | jq .privacy\n"
+      "  tacit train experiments/demo.toml --sign me.pem      and sign the certificate\n"
+      "\nCtrl-C stops after the round that is running, with a certificate of what was spent; a\n"
+      "second Ctrl-C ends the program at once (the ledger already shows what was released). Either way\n"
+      "`tacit resume` goes on from the last checkpoint.\n");
   auto a = std::make_shared<Arguments>();
-  verb->add_option("file", a->file, "experiment file")->required()->type_name("FILE.toml");
-  verb->add_option("--sign", a->sign, "sign the certificate with this private key")->type_name("KEY.pem");
-  a->passphrase.Add(verb);
+  verb->add_option("file", a->what, "experiment file")->required()->type_name("FILE.toml");
+  a->Add(verb);
   verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
+}
+
+void AddResume(CLI::App& app, Invocation& run) {
+  CLI::App* verb =
+      AddVerb(app, run, "resume", "go on with a run that was stopped or killed",
+              "  tacit resume                             the last unfinished run below runs/\n"
+              "  tacit resume runs/demo-20260102T030405   this one\n"
+              "\nThe run ends as if it had not been interrupted: with replayable noise bit for bit. It goes\n"
+              "on from the last checkpoint (experiment.checkpoint); what was computed after that was\n"
+              "seen by nobody and costs nothing twice. Only runtime.* keys may be --set.\n");
+  auto a = std::make_shared<Arguments>();
+  verb->add_option("run", a->what, "run folder, or its name below runs/")->type_name("RUN");
+  a->Add(verb);
+  verb->callback([a, &run] { run.action = [a, &run] { return GoOn(run.common, *a); }; });
 }
 
 }  // namespace tacit::cli

@@ -47,6 +47,20 @@ struct Scratch {
   NoiseRng* rng = nullptr;          // already the stream of this client and round
 };
 
+// What a run depends on from one round to the next, as a tie of members: numbers, vectors of numbers, and
+// Public, Released or Private of these. A run that was stopped goes on from it bit for bit, so all that
+// changes after construction must be in it.
+namespace internal {
+template <class T> inline constexpr bool kIsState = kIsPayload<T>;
+template <class T> inline constexpr bool kIsState<Public<T>> = kIsPayload<T>;
+template <class T> inline constexpr bool kIsState<Released<T>> = kIsPayload<T>;
+template <class T> inline constexpr bool kIsState<Private<T>> = kIsPayload<T>;
+template <class Tuple> inline constexpr bool kAllState = false;
+template <class... F> inline constexpr bool kAllState<std::tuple<F&...>> = (kIsState<F> && ...);
+}  // namespace internal
+template <class T>
+concept Resumable = requires(T t) { t.State(); } && internal::kAllState<decltype(std::declval<T&>().State())>;
+
 // What every server-coordinated algorithm has. Per round:
 //   every client   Round(down, up, scratch)     computes, pays, releases into `up`
 //   the runtime    sum.Add(up) in client order, in chunks that depend on the cohort alone, and
@@ -54,7 +68,7 @@ struct Scratch {
 //                  result does not depend on threads or arrival
 //   the server     Round(sum, down)             writes the next `down`; false: training is over
 template <class A>
-concept Coordinated = Message<typename A::Down> && Message<typename A::Up> &&
+concept Coordinated = Message<typename A::Down> && Message<typename A::Up> && Resumable<typename A::Server> &&
                       requires(typename A::Server server, typename A::Client client, typename A::Sum sum,
                                const typename A::Sum total, typename A::Down down, const typename A::Down& in,
                                typename A::Up up, Scratch& scratch) {
@@ -72,10 +86,13 @@ concept Coordinated = Message<typename A::Down> && Message<typename A::Up> &&
 // An algorithm whose clients remember: they live as long as the run, and once after the last round every one
 // has Finish(down).
 template <class A>
-concept Algorithm = Coordinated<A> && requires(typename A::Client client, const typename A::Down& in) {
-  { client.Finish(in) };
-  { client.iterate() } -> std::same_as<View>;             // the client's model: a function of releases
-};
+concept Algorithm = Coordinated<A> && Resumable<typename A::Client> &&
+                    requires(typename A::Client client, const typename A::Down& in) {
+                      { client.Finish(in) };
+                      {
+                        client.iterate()
+                      } -> std::same_as<View>;             // the client's model: a function of releases
+                    };
 
 // An algorithm whose clients keep nothing between rounds, so Round is const: a client is made when it is its
 // turn and forgotten after, and a million of them need no more memory than one.

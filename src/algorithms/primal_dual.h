@@ -87,6 +87,7 @@ struct PrimalDual {
       if (!in.x_bar->empty()) Absorb(*in.x_bar);
     }
     View iterate() const { return x_; }
+    auto State() { return std::tie(x_, lambda_, x_tilde_); }
 
    private:
     void Absorb(const Vec& x_bar) {
@@ -138,6 +139,7 @@ struct PrimalDual {
       return t_ < o_->rounds.size();
     }
     std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    auto State() { return std::tie(t_); }
 
    private:
     const Options* o_;

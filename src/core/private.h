@@ -23,6 +23,7 @@ class Unbounded;      // the same header: what only the paper's door accepts
 class Mechanism;      // privacy/mechanism.h
 class Oracle;         // experiment/oracle.h: simulations only, named in the certificate
 class Codec;          // wire/frame.h: decoding is a claim by the sender
+class Checkpoint;     // experiment/checkpoint.h: state to a file of the same machine, and back
 
 namespace internal {
 
@@ -110,6 +111,7 @@ class Private {
   friend class Bounded;
   friend class Unbounded;
   friend class Oracle;
+  friend class Checkpoint;
 };
 
 // A value that never depended on anyone's data: constants, schedules, counters, seeds.
@@ -159,6 +161,7 @@ class Released {
   template <class U> friend class Released;
   friend class Mechanism;
   friend class Codec;
+  friend class Checkpoint;
 };
 
 }  // namespace tacit

@@ -2,9 +2,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/sha256.h"
 #include "experiment/json_number.h"
 #include "experiment/run.h"
-#include "experiment/sha256.h"
+#include "privacy/gdp.h"
 #include "privacy/mechanism.h"
 
 namespace tacit {
@@ -186,7 +187,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"test", c.data.test.empty() ? json(nullptr) : json(c.data.test)},
         {"test_declared_public", !c.data.test.empty()}}},
       {"model", {{"name", c.model.name}, {"dimension", p.dim}, {"sha256", r.model_sha256}}},
-      {"config", {{"sha256", Sha256(ToToml(c))}}},
+      {"config", {{"sha256", Sha256::Hex(ToToml(c))}}},
       {"caveats", caveats},
   };
 }

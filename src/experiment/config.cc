@@ -25,6 +25,8 @@ std::vector<Section> Describe(Config& c) {
   std::vector<Section> all;
   {
     Section& s = all.emplace_back("data", "Who holds which rows. Everything here is a public constant.");
+    s.Text("id", &c.data.id,
+           "name under which runs on this data add up in the cumulative ledger; empty: the source");
     s.Text(
         "source", &c.data.source,
         "training data: a name `tacit data list` knows, a file (LIBSVM, CSV, IDX, CIFAR-10 .bin, .npy, .npz; "
@@ -212,6 +214,12 @@ std::vector<Section> Describe(Config& c) {
     s.Count(
         "reserve", &c.experiment.reserve, AtLeast(1),
         "rounds whose budget is made durable ahead, at least; never more than as many again as were made");
+    s.Number("checkpoint", &c.experiment.checkpoint, {.lower = 0, .upper = 86400},
+             "seconds between checkpoints, from which a stopped run resumes; 0: after every round; the trace "
+             "is written with them");
+    s.Text("ledger", &c.experiment.ledger,
+           "file in which the costs of all runs on a data set add up; empty: $TACIT_LEDGER, or ledger.db in "
+           "experiment.output");
   }
   return all;
 }

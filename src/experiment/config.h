@@ -15,6 +15,7 @@ namespace tacit {
 
 struct Config {
   struct {
+    std::string id;                           // in the cumulative ledger
     std::string source, test;                 // a known name, a file, or synthetic-…
     std::string format = "auto";
     std::string store = "memory", scratch;
@@ -83,6 +84,8 @@ struct Config {
     std::size_t trace_every = 0;  // 0: about a hundred points a run
     bool oracle = false;
     std::size_t reserve = 64;
+    double checkpoint = 1.0;  // seconds between checkpoints
+    std::string ledger;
   } experiment;
 
   std::filesystem::path file;  // where it came from; empty if none

@@ -1,39 +1,28 @@
 #include "experiment/run.h"
 
-#include <openssl/evp.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
-#include <chrono>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <ctime>
-#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "algorithms/primal_dual.h"
+#include "core/sha256.h"
 #include "data/catalogue.h"
 #include "data/npy.h"
-#include "data/partition.h"
-#include "experiment/build.h"
+#include "experiment/files.h"
 #include "experiment/json_number.h"
-#include "experiment/oracle.h"
-#include "experiment/sha256.h"
-#include "runtime/threads.h"
+#include "experiment/session.h"
+#include "privacy/gdp.h"
 
 namespace tacit {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-Status WriteText(const fs::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out)
-    return Fail(Code::kIo, "{}: cannot be written; check the disk and experiment.output", file.string());
-  return Ok{};
-}
 
 // output/name-20260102T030405[-2], made so that two runs never share one.
 Result<fs::path> MakeFolder(const Config& c) {
@@ -92,216 +81,58 @@ Status CheckFacts(const PublicFacts& planned, const PublicFacts& real, const Con
   return Ok{};
 }
 
-// Everything a run needs alive while it trains.
-struct Session {
-  const Config& config;
-  const TrainHooks& hooks;
-  Plan plan;
-  PublicFacts facts;
-  Partition partition;
-  std::optional<Dataset> test;
-  std::unique_ptr<Objective> objective;
-  std::unique_ptr<Regularizer> regularizer;
-  std::unique_ptr<Mechanism> mechanism;
-  std::unique_ptr<Oracle> oracle;
-  std::unique_ptr<LedgerBook> book;
-  std::unique_ptr<SqliteVault> vault;
-  std::ofstream trace;
-  Workspace work;
+// A run folder is one process's at a time; a process that is gone holds nothing.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Status Take(const fs::path& folder) {
+    fd_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return Ok{};
+    return Fail(Code::kIo, "{}: another process is working on this run; let it finish, or stop it first",
+                folder.string());
+  }
+
+ private:
+  int fd_ = -1;
 };
 
-// Replayable noise is named by everything that shapes the run, the data included: the same run again draws
-// the same noise, and no other run does, so that two runs never share noise that could be cancelled.
-std::uint64_t ReplaySeed(const Session& s) {
-  const Dataset& d = s.partition.data;
-  const std::string config = ToToml(s.config);
-  const std::string parts[] = {config.substr(0, config.find("[runtime]")),
-                               fmt::format("seed = {}", s.config.experiment.seed)};
-  EVP_MD_CTX* hash = EVP_MD_CTX_new();
-  TACIT_CHECK(hash != nullptr && EVP_DigestInit_ex(hash, EVP_sha256(), nullptr) == 1);
-  const auto add = [&](const void* data, std::size_t bytes) {
-    TACIT_CHECK(EVP_DigestUpdate(hash, data, bytes) == 1);
-  };
-  for (const std::string& p : parts) add(p.data(), p.size());
-  add(d.value.data(), d.value.size() * sizeof(double));
-  const Shard all(d, 0, d.rows());
-  for (std::size_t at = 0; d.mapped && at < d.rows(); at += all.block()) {
-    const std::size_t n = std::min(all.block(), d.rows() - at);
-    add(all.row(at).value, n * d.features * sizeof(double));
-    all.Done(at, n);
+// The data as the cumulative ledger knows it.
+DataSetId IdOf(const Config& c) {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;      // larger files go by their path
+  DataSetId id{.name = c.data.id, .digest = {}};
+  const std::string& source = c.data.source;
+  if (IsSynthetic(source)) {
+    if (id.name.empty())
+      id.name = fmt::format("{} {}x{} seed {}", source, c.data.rows, c.data.features, c.experiment.seed);
+    return id;
   }
-  add(d.column.data(), d.column.size() * sizeof(std::uint32_t));
-  add(d.row_begin.data(), d.row_begin.size() * sizeof(std::uint64_t));
-  add(d.label.data(), d.label.size() * sizeof(double));
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  TACIT_CHECK(EVP_DigestFinal_ex(hash, digest, nullptr) == 1);
-  EVP_MD_CTX_free(hash);
-  std::uint64_t seed = 0;
-  std::memcpy(&seed, digest, sizeof seed);
-  return seed;
+  if (FindSet(source) != nullptr) {
+    if (id.name.empty()) id.name = source;
+    return id;
+  }
+  std::error_code ec;
+  if (id.name.empty()) {
+    const fs::path full = fs::canonical(source, ec);
+    id.name = ec ? source : full.string();
+  }
+  if (fs::is_regular_file(source, ec))
+    if (const auto bytes = ReadWhole(source, kLargest); bytes.ok()) id.digest = Sha256::Hex(*bytes);
+  return id;
 }
 
-Metrics Measure(Session& s, View mean_model, double consensus) {
-  Metrics m;
-  if (s.test) {
-    const Shard all(*s.test, 0, s.test->rows());
-    m.loss = s.objective->Value(all, mean_model, s.work);
-    m.accuracy = s.objective->Accuracy(all, mean_model);
-    all.Done(0, all.size());
-  }
-  if (s.oracle) {
-    s.oracle->Measure(mean_model, consensus, m);
-    if (!m.loss) m.loss = m.train_loss;
-    if (!s.test) m.accuracy = m.train_accuracy;
-  }
-  return m;
+// Where the runs on a data set add up.
+fs::path LedgerFile(const Config& c) {
+  if (!c.experiment.ledger.empty()) return c.experiment.ledger;
+  return DefaultLedger(c.experiment.output);
 }
 
-template <class Client>
-double MeanIterate(const std::vector<Client>& clients, Vec& mean) {
-  Fill(mean, 0.0);
-  for (const Client& c : clients) Axpy(1.0, c.iterate(), mean);
-  Scale(1.0 / static_cast<double>(clients.size()), mean);
-  double consensus = 0;
-  for (const Client& c : clients) consensus += DistanceSquared(c.iterate(), mean);
-  return consensus / static_cast<double>(clients.size());
-}
-
-// μ² that the plan will charge in its k-th round, per distinct budget: what is reserved ahead.
-std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
-  std::vector<std::vector<MuSquared>> out;
-  for (const auto& noise : s.plan.noise) {
-    auto& costs = out.emplace_back();
-    for (NoiseStd sigma : *noise)
-      costs.push_back(
-          std::isinf(s.plan.sensitivity)
-              ? MuSquared::Proven(kInf)
-              : Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.dim)));
-  }
-  return out;
-}
-
-Status RunPrimalDual(Session& s, RunResult& r) {
-  const Config& c = s.config;
-  const Plan& plan = s.plan;
-  Problem problem{.f = s.objective.get(),
-                  .g = s.regularizer.get(),
-                  .l2 = c.model.l2,
-                  .dim = plan.dim,
-                  .clients = static_cast<std::uint32_t>(plan.clients),
-                  .start = {}};
-  problem.start.resize(plan.dim);
-  s.objective->Initialise(c.experiment.seed, s.facts.features, problem.start);
-  PrimalDual::Options o;
-  o.gamma = plan.gamma;
-  o.scale = c.algorithm.scaling == "printed" ? 1.0 / static_cast<double>(plan.clients) : 1.0;
-  o.l2 = c.model.l2;
-  o.clip = L2Bound::Proven(c.privacy.clip);
-  o.certified = c.algorithm.mode == "certified";
-  o.claim = {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
-  for (const PlannedRound& p : plan.schedule) o.rounds.push_back(p.round);
-
-  std::vector<PrimalDual::Client> clients;
-  clients.reserve(plan.clients);
-  // What a client divides its sum by must not tell neighbours apart. Where a record may be there or not,
-  // or a person has any number of them, that is a public number of the plan; otherwise neighbours have
-  // equally many records.
-  for (std::uint32_t i = 0; i < plan.clients; ++i) {
-    clients.emplace_back(Holding{i, plan.divisor != 0 ? plan.divisor : s.partition.size(i),
-                                 s.partition.shard(i), &s.book->account(i)},
-                         problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
-  }
-  PrimalDual::Server server(o);
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  const unsigned threads = c.runtime.threads != 0 ? static_cast<unsigned>(c.runtime.threads) : cores;
-  NoiseSource noise;
-  if (c.privacy.noise == "replayable") noise.replay_seed = ReplaySeed(s);
-  ThreadRuntime<PrimalDual> runtime(threads, noise);
-  r.threads = runtime.threads();
-
-  const auto charges = PlannedCharges(s);
-  const std::size_t every = c.experiment.trace_every != 0
-                                ? c.experiment.trace_every
-                                : std::max<std::size_t>(1, plan.schedule.size() / 100);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  double measuring = 0, epsilon = 0, shown = -1;
-  Vec mean(plan.dim);
-  std::vector<MuSquared> ahead(plan.clients, MuSquared{0.0});
-
-  Watcher watcher;
-  std::size_t reserved_until = 0;  // rounds whose budget is durable
-  const auto interrupted = [&] { return s.hooks.interrupt != nullptr && s.hooks.interrupt->load(); };
-  watcher.before = [&](std::uint32_t round) -> Status {
-    if (interrupted())
-      return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, plan.rounds);
-    if (!s.vault || r.rounds_done < reserved_until) return Ok{};
-    // As many rounds again as were made: few writes, and a crash never costs more than was spent.
-    const std::size_t block = std::max(c.experiment.reserve, r.rounds_done);
-    reserved_until = r.rounds_done + block;
-    std::vector<MuSquared> per_plan(charges.size(), MuSquared{0.0});
-    for (std::size_t p = 0; p < charges.size(); ++p)
-      for (std::size_t k = r.rounds_done; k < std::min(charges[p].size(), reserved_until); ++k)
-        per_plan[p] = per_plan[p] + charges[p][k];
-    for (std::size_t i = 0; i < plan.clients; ++i) ahead[i] = per_plan[plan.noise_of[i]];
-    return s.book->Reserve(ahead);
-  };
-  watcher.after = [&](const RoundReport& report) -> Status {
-    r.bytes_up += report.bytes_up;
-    r.bytes_down += report.bytes_down;
-    const std::size_t k = r.rounds_done++;
-    const bool point = report.last || (k + 1) % every == 0;
-    if (point || elapsed() - shown > 0.1) {
-      shown = elapsed();
-      epsilon = GdpEpsilon(Root(s.book->largest_spent()), Delta::Proven(plan.delta)).upper;
-    }
-    Metrics metrics;
-    if (point) {
-      const double before = elapsed();
-      metrics = Measure(s, mean, MeanIterate(clients, mean));
-      r.trace.emplace_back(report.round, metrics);
-      if (s.trace.is_open()) {
-        json line = {
-            {"round", report.round},  {"epsilon", Number(epsilon)}, {"sigma", Number(plan.schedule[k].sigma)},
-            {"bytes_up", r.bytes_up}, {"bytes_down", r.bytes_down}, {"metrics", ToJson(metrics)}};
-        s.trace << line.dump() << '\n' << std::flush;
-      }
-      measuring += elapsed() - before;
-    }
-    if (s.hooks.progress)
-      s.hooks.progress({report.round, plan.rounds, epsilon, elapsed(), point ? &metrics : nullptr});
-    return Ok{};
-  };
-  if (Status done = runtime.Run(server, clients, watcher); !done.ok()) {
-    if (done.error().code != Code::kInterrupted) return done;
-    r.interrupted = true;
-  }
-  r.seconds = elapsed() - measuring;
-  const double consensus = MeanIterate(clients, mean);
-  r.metrics = Measure(s, mean, consensus);
-  r.model = mean;
-  return Ok{};
-}
-
-}  // namespace
-
-Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
-  Session s{.config = config,
-            .hooks = hooks,
-            .plan = {},
-            .facts = {},
-            .partition = {},
-            .test = {},
-            .objective = {},
-            .regularizer = {},
-            .mechanism = {},
-            .oracle = {},
-            .book = {},
-            .vault = {},
-            .trace = {},
-            .work = {}};
+Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume) {
+  Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
   const auto planned = FactsWithoutData(config);
   std::error_code ec;  // a path that cannot be looked at is a path that is not there
   const bool is_file = !IsSynthetic(config.data.source) && FindSet(config.data.source) == nullptr;
@@ -369,28 +200,39 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
   }
 
   RunResult r;
+  FolderLock lock;
   s.book = std::make_unique<LedgerBook>(s.plan.budgets, s.plan.adjacency);
   if (hooks.write_folder) {
-    TACIT_TRY(r.folder, MakeFolder(config));
+    if (s.resuming) {
+      r.folder = resume;
+    } else {
+      TACIT_TRY(r.folder, MakeFolder(config));
+    }
+    TACIT_OK(lock.Take(r.folder));
     r.run = r.folder.filename().string();
-    TACIT_OK(WriteText(r.folder / "config.toml", ToToml(config)));
-    TACIT_TRY(s.vault, SqliteVault::Open(
-                           r.folder / "ledger.db",
-                           {.run = r.run,
-                            .data = config.data.source,
-                            .unit = UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person),
-                            .mode = config.algorithm.mode,
-                            .adjacency = s.plan.adjacency,
-                            .delta = s.plan.delta},
-                           s.plan.budgets));
-    s.book->Attach(s.vault.get());
-    s.trace.open(r.folder / "trace.jsonl");
-    if (!s.trace) return Fail(Code::kIo, "{}: cannot be written", (r.folder / "trace.jsonl").string());
+    if (!s.resuming) TACIT_OK(WriteWhole(r.folder / "config.toml", ToToml(config)));
+    TACIT_TRY(s.run_vault, SqliteVault::Open(
+                               r.folder / "ledger.db",
+                               {.run = r.run,
+                                .data = config.data.source,
+                                .unit = UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person),
+                                .mode = config.algorithm.mode,
+                                .adjacency = s.plan.adjacency,
+                                .delta = s.plan.delta},
+                               s.plan.budgets));
+    TACIT_TRY(s.data_ledger, DataLedger::Open(LedgerFile(config), IdOf(config),
+                                              {.run = fs::absolute(r.folder, ec).lexically_normal().string(),
+                                               .unit = s.plan.unit,
+                                               .mode = config.algorithm.mode,
+                                               .adjacency = s.plan.adjacency,
+                                               .delta = s.plan.delta},
+                                              PlannedCost(s)));
+    s.vault = std::make_unique<CumulativeVault>(*s.run_vault, *s.data_ledger);
   } else {
     r.run = config.experiment.name.empty() ? config.algorithm.name : config.experiment.name;
   }
 
-  TACIT_OK(RunPrimalDual(s, r));
+  TACIT_OK(Launch(s, r));
 
   std::vector<std::size_t> records(s.plan.clients);
   for (std::uint32_t i = 0; i < records.size(); ++i) records[i] = s.partition.size(i);
@@ -404,16 +246,59 @@ Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
   if (s.oracle) r.oracle_metrics = s.oracle->answered();
   r.plan = std::move(s.plan);
   const auto shape = ModelShape(config, r.model.size(), s.objective->outputs());
-  r.model_sha256 = Sha256(NpyBytes(shape, r.model));
+  r.model_sha256 = Sha256::Hex(NpyBytes(shape, r.model));
   if (!r.folder.empty()) {
-    TACIT_OK(s.vault->Settle(*s.book));
+    TACIT_OK(s.run_vault->Settle(*s.book));
+    TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
     TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
     const json certificate = Certificate(r, config);
-    TACIT_OK(WriteText(r.folder / "certificate.json", CertificateJson(certificate)));
-    TACIT_OK(WriteText(r.folder / "certificate.txt", CertificateText(certificate)));
-    TACIT_OK(WriteText(r.folder / "result.json", ToJson(r, config).dump(2) + "\n"));
+    TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
+    TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
+    TACIT_OK(WriteWhole(r.folder / "result.json", ToJson(r, config).dump(2) + "\n"));
+    if (!r.interrupted) fs::remove(r.folder / "checkpoint", ec);      // a run that has none is done
   }
   return r;
+}
+
+}  // namespace
+
+Result<RunResult> Train(const Config& config, const TrainHooks& hooks) { return Execute(config, hooks, {}); }
+
+Result<RunResult> Resume(const fs::path& folder, const std::vector<Assignment>& sets,
+                         const TrainHooks& hooks) {
+  TACIT_TRY(const Config asked, ConfigToResume(folder, sets));
+  TACIT_TRY(const Config config, ConfigToResume(folder, {}));      // the certificate names the run's own
+  TrainHooks here = hooks;
+  here.write_folder = true;
+  here.threads = static_cast<unsigned>(asked.runtime.threads);
+  return Execute(config, here, folder);
+}
+
+Result<Config> ConfigToResume(const fs::path& folder, const std::vector<Assignment>& sets) {
+  std::error_code ec;
+  if (!fs::is_directory(folder, ec))
+    return Fail(Code::kNotFound, "{}: no such run folder; give the folder that `tacit train` wrote",
+                folder.string());
+  if (!fs::exists(folder / "config.toml", ec))
+    return Fail(
+        Code::kNotFound,
+        "{}: has no config.toml: the run ended before it began, and nothing was released; start again "
+        "with `tacit train`",
+        folder.string());
+  if (!fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec))
+    return Fail(Code::kInvalidArgument, "{}: the run is finished; its result is in {}", folder.string(),
+                (folder / "result.json").string());
+  for (const Assignment& a : sets)
+    if (!a.key.starts_with("runtime."))
+      return Fail(Code::kInvalidArgument,
+                  "{} = {}: a run goes on as it began; only runtime.* may change when it is resumed", a.key,
+                  a.value);
+  return LoadConfig(folder / "config.toml", sets);
+}
+
+fs::path DefaultLedger(const fs::path& output) {
+  const char* given = std::getenv("TACIT_LEDGER");      // NOLINT(concurrency-mt-unsafe)
+  return given != nullptr && *given != '\0' ? fs::path(given) : output / "ledger.db";
 }
 
 json ToJson(const Metrics& m) {

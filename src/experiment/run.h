@@ -34,6 +34,7 @@ struct TrainHooks {
   std::function<void(const Plan&)> planned;  // before any data is touched
   std::function<void(const Progress&)> progress;  // after every round; must be cheap
   const std::atomic<bool>* interrupt = nullptr;  // set: stop after this round, with a valid certificate
+  unsigned threads = 0;  // 0: as the config says; changes nothing in the result
   bool write_folder = true;  // false: results only (sweeps keep no folders)
 };
 
@@ -58,6 +59,16 @@ struct RunResult {
 };
 
 Result<RunResult> Train(const Config&, const TrainHooks& = {});
+
+// Goes on with a run that was stopped or killed, from its last checkpoint, bit for bit as if it had not been;
+// from the first round where it has none, since nothing had left. `sets` may change runtime.* only.
+Result<RunResult> Resume(const std::filesystem::path& folder, const std::vector<Assignment>& sets = {},
+                         const TrainHooks& = {});
+// The config Resume goes on with, or why it cannot: no run, or a finished one.
+Result<Config> ConfigToResume(const std::filesystem::path& folder, const std::vector<Assignment>& sets);
+
+// The cumulative ledger of runs whose config names none: $TACIT_LEDGER, or ledger.db among the run folders.
+std::filesystem::path DefaultLedger(const std::filesystem::path& output);
 
 // {"algorithm": …, "mode": …, "rounds": …, "metrics": {…}, "privacy": {…}, …}: what `train --json` prints.
 nlohmann::json ToJson(const RunResult&, const Config&);

@@ -1,7 +1,7 @@
 #include "experiment/run.h"
+#include "core/sha256.h"
 
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -83,15 +83,6 @@ name = "run"
   fs::path folder_;
 };
 
-std::string Sha256(const std::string& bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
-}
-
 bool Mentions(const json& certificate, const char* what) {
   return certificate["caveats"].dump().find(what) != std::string::npos;
 }
@@ -116,7 +107,7 @@ TEST_F(Runs, TheFolderHoldsTheWholeTruth) {
   for (const char* file : {"config.toml", "trace.jsonl", "model.npy", "certificate.json", "certificate.txt",
                            "result.json", "ledger.db"})
     EXPECT_TRUE(fs::exists(r.folder / file)) << file;
-  EXPECT_EQ(Sha256(Read(r.folder / "model.npy")), r.model_sha256);
+  EXPECT_EQ(Sha256::Hex(Read(r.folder / "model.npy")), r.model_sha256);
   const auto model = ReadNpy(r.folder / "model.npy");
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(model->values, r.model);
@@ -275,7 +266,7 @@ TEST_F(Runs, AnInterruptedRunHasAValidCertificate) {
   const json c = json::parse(Read(r.folder / "certificate.json"));
   EXPECT_TRUE(Mentions(c, "interrupted"));
   EXPECT_EQ(c["rounds"]["done"], 5);
-  EXPECT_EQ(c["model"]["sha256"], Sha256(Read(r.folder / "model.npy")));
+  EXPECT_EQ(c["model"]["sha256"], Sha256::Hex(Read(r.folder / "model.npy")));
   const auto ledger = SqliteVault::Read(r.folder / "ledger.db");
   ASSERT_TRUE(ledger.ok());
   EXPECT_EQ(ledger->front().state, "settled");
@@ -365,7 +356,7 @@ TEST_F(Runs, SoftmaxModelsHaveOneRowPerClass) {
   const auto model = ReadNpy(r.folder / "model.npy");
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(model->shape, (std::vector<std::size_t>{3, 4}));
-  EXPECT_EQ(Sha256(Read(r.folder / "model.npy")), r.model_sha256);
+  EXPECT_EQ(Sha256::Hex(Read(r.folder / "model.npy")), r.model_sha256);
 }
 
 TEST_F(Runs, MistakesAreSentencesThatNameThingValueAndRemedy) {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "experiment/sha256.h"
+#include "core/sha256.h"
 #include "experiment/verify.h"
 
 namespace tacit {
@@ -133,7 +133,8 @@ std::string PublicKey::fingerprint() const {
   unsigned char* der = nullptr;
   const int size = i2d_PUBKEY(key_.get(), &der);
   TACIT_CHECK(size > 0);
-  std::string hash = "SHA256:" + Sha256({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
+  std::string hash =
+      "SHA256:" + Sha256::Hex({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
   OPENSSL_free(der);
   return hash;
 }
@@ -226,7 +227,7 @@ std::string SignatureJson(std::string_view signed_bytes, const std::string& file
   const nlohmann::ordered_json document = {{"format", "tacit-signature-1"},
                                            {"algorithm", "Ed25519"},
                                            {"file", file},
-                                           {"sha256", Sha256(signed_bytes)},
+                                           {"sha256", Sha256::Hex(signed_bytes)},
                                            {"key", key.public_key().fingerprint()},
                                            {"signature", Base64(key.Sign(signed_bytes))}};
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -295,7 +296,7 @@ std::optional<std::string> SignatureFault(const fs::path& certificate, std::stri
     return fmt::format("{}: is signed by {}, not by {} ({}); give the key of who signed",
                        certificate.string(), signature->key.substr(0, 71), key_name, key.fingerprint());
   return fmt::format("{}: was changed after {} ({}) signed it: its SHA-256 is {}, and {} was signed",
-                     certificate.string(), key_name, key.fingerprint(), Sha256(bytes),
+                     certificate.string(), key_name, key.fingerprint(), Sha256::Hex(bytes),
                      signature->sha256.substr(0, 64));
 }
 

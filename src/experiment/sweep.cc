@@ -16,7 +16,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "experiment/sha256.h"
+#include "core/sha256.h"
 #include "experiment/toml_values.h"
 
 namespace tacit {
@@ -299,11 +299,13 @@ std::string CellId(Config config) {
   for (Section& s : Describe(config)) {
     if (s.name() == "runtime") continue;
     for (const Option& o : s.options()) {
-      if (s.name() == "experiment" && (o.key == "name" || o.key == "output" || o.key == "reserve")) continue;
+      if (s.name() == "experiment" && (o.key == "name" || o.key == "output" || o.key == "reserve" ||
+                                       o.key == "checkpoint" || o.key == "ledger"))
+        continue;
       text += fmt::format("{}.{} = {}\n", s.name(), o.key, ToText(o.get()));
     }
   }
-  return Sha256(text).substr(0, 32);
+  return Sha256::Hex(text).substr(0, 32);
 }
 
 Result<std::vector<Cell>> Cells(const Sweep& sweep) {

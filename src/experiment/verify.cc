@@ -10,11 +10,11 @@
 #include <set>
 #include <sstream>
 
+#include "core/sha256.h"
 #include "data/npy.h"
 #include "experiment/config.h"
 #include "experiment/json_number.h"
 #include "experiment/run.h"
-#include "experiment/sha256.h"
 #include "privacy/gdp.h"
 #include "privacy/ledger.h"
 
@@ -426,7 +426,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   if (!config.ok()) return check.Add("config.toml", "a config", "none", config.error().message + "; it is");
   const Config& c = *config;
   const char* why = "and config.toml says";
-  check.Same("config.sha256", s.config_sha256, Sha256(text), "and config.toml has");
+  check.Same("config.sha256", s.config_sha256, Sha256::Hex(text), "and config.toml has");
   check.Same("mode", s.mode, c.algorithm.mode, why);
   check.Same("privacy.unit", s.unit, c.privacy.unit, why);
   if (s.person()) {
@@ -458,7 +458,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
 }
 
 void CheckModel(const Stated& s, const std::string& bytes, Checks& check) {
-  check.Same("model.sha256", s.model_sha256, Sha256(bytes), "and model.npy has");
+  check.Same("model.sha256", s.model_sha256, Sha256::Hex(bytes), "and model.npy has");
   const auto model = ParseNpy(bytes, "model.npy");
   if (!model.ok()) return check.Add("model.npy", "a model", "none", model.error().message + "; it is");
   check.Same("model.dimension", s.dim, model->values.size(), "and model.npy holds");
@@ -653,7 +653,7 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
     } catch (const json::exception&) {
       return check.Add("certificate.json", "incomplete", "complete", "and to be shown as text it must be");
     }
-    check.Same("certificate.txt", Sha256(text), Sha256(expected),
+    check.Same("certificate.txt", Sha256::Hex(text), Sha256::Hex(expected),
                "and the text of certificate.json has the hash");
   });
   with("ledger.db", [&](const std::string&) {

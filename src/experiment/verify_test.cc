@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/sha256.h"
 #include "experiment/run.h"
-#include "experiment/sha256.h"
 
 namespace tacit {
 namespace {

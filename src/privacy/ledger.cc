@@ -37,6 +37,24 @@ void LedgerBook::Attach(Vault* vault) {
   }
 }
 
+Status LedgerBook::Resume(Vault* vault, std::span<const MuSquared> spent) {
+  const std::vector<MuSquared> durable = vault->reserved();
+  TACIT_CHECK(durable.size() == accounts_.size() && spent.size() == accounts_.size());
+  for (std::size_t i = 0; i < accounts_.size(); ++i)
+    if (spent[i] > durable[i])
+      return Fail(Code::kMalformed,
+                  "the checkpoint has spent mu = {:.6g} for client {} and its ledger knows of {:.6g}; one of "
+                  "the two files is not this run's",
+                  std::sqrt(spent[i].value()), i, std::sqrt(durable[i].value()));
+  vault_ = vault;
+  for (std::uint32_t i = 0; i < accounts_.size(); ++i) {
+    accounts_[i].Attach(vault, i);
+    accounts_[i].Restore(spent[i]);
+    accounts_[i].Reserved(durable[i]);
+  }
+  return Ok{};
+}
+
 Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
   TACIT_CHECK(ahead.size() == accounts_.size());
   if (vault_ == nullptr) return Ok{};

@@ -70,6 +70,10 @@ class LedgerBook {
   LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency);
   // What the vault holds already was spent by an earlier process: it counts as spent here.
   void Attach(Vault* vault);
+  // Goes on where a checkpoint of the same run stood: `spent` is what was charged up to it, and no release
+  // made after it was seen by anyone. What the vault holds stays reserved. Refuses figures that the vault
+  // does not cover.
+  Status Resume(Vault* vault, std::span<const MuSquared> spent);
   Ledger& account(std::uint32_t client) { return accounts_[client]; }
   const Ledger& account(std::uint32_t client) const { return accounts_[client]; }
   std::size_t size() const { return accounts_.size(); }
@@ -83,7 +87,7 @@ class LedgerBook {
   Vault* vault_ = nullptr;
 };
 
-// What the file knows of one run.
+// What a file knows of one run.
 struct LedgerRecord {
   std::string run, data, unit, adjacency, mode, state;     // state: open, settled
   double delta = 0;

@@ -1,9 +1,12 @@
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <sqlite3.h>
 
 #include "privacy/ledger.h"
+#include "privacy/sqlite_file.h"
 
 namespace tacit {
+
+using internal::SqliteTrouble;
+
 namespace {
 
 // One row per run of neighbouring clients with equal figures, so that a million equal accounts are
@@ -18,14 +21,6 @@ CREATE TABLE IF NOT EXISTS accounts (
 )sql";
 
 constexpr std::int64_t kMostAccounts = 1 << 28;      // a larger file was not written here
-
-Error Trouble(const std::filesystem::path& file, const char* doing, const SQLite::Exception& e) {
-  if (e.getErrorCode() == SQLITE_NOTADB || e.getErrorCode() == SQLITE_CORRUPT)
-    return Fail(Code::kMalformed, "ledger {}: {} failed ({}); name the ledger.db of a run folder",
-                file.string(), doing, e.what());
-  return Fail(Code::kIo, "ledger {}: {} failed ({}); check the disk and the file's permissions",
-              file.string(), doing, e.what());
-}
 
 // Two writers would overwrite each other's figures, and the file could fall below what was released. So
 // every write moves the run's version on, from the one this process wrote last.
@@ -61,34 +56,13 @@ void WriteAccounts(SQLite::Database& db, const std::string& run, const std::vect
   }
 }
 
-// A ledger in WAL mode can be read only where its -shm file can be written. In a folder that one may only
-// read, the file alone is the whole ledger as long as no -wal file is beside it; with one, it would show too
-// little.
-SQLite::Database OpenToRead(const std::filesystem::path& file) {
-  SQLite::Database db(file.string(), SQLite::OPEN_READONLY, 10000);
-  try {
-    static_cast<void>(db.execAndGet("SELECT count(*) FROM runs"));
-    return db;
-  } catch (const SQLite::Exception& e) {
-    const bool locked_out = e.getErrorCode() == SQLITE_READONLY || e.getErrorCode() == SQLITE_CANTOPEN;
-    std::error_code ec;
-    const bool newer = std::filesystem::exists(file.string() + "-wal", ec);
-    if (!locked_out || newer || ec) return db;      // the next query says the same
-  }
-  std::string uri = "file:";
-  std::error_code ec;
-  for (const char c : std::filesystem::absolute(file, ec).string())
-    uri += c == '%' ? "%25" : c == '?' ? "%3f" : c == '#' ? "%23" : std::string(1, c);
-  return SQLite::Database(uri + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
-}
-
 }  // namespace
 
 struct SqliteVault::State {
   State(const std::filesystem::path& path, std::string run_id)
       : file(path),
         run(std::move(run_id)),
-        db(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, /*busy timeout ms*/ 10000) {}
+        db(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, internal::kBusyMilliseconds) {}
   std::filesystem::path file;
   std::string run;
   std::mutex mutex;
@@ -103,15 +77,10 @@ SqliteVault::~SqliteVault() = default;
 Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::path& file, const RunInfo& info,
                                                        std::span<const MuSquared> budgets) {
   try {
-    if (file.has_parent_path()) {
-      std::error_code ec;
-      std::filesystem::create_directories(file.parent_path(), ec);
-    }
+    internal::MakeFolderOf(file);
     auto state = std::make_unique<State>(file, info.run);
     auto& db = state->db;
-    db.exec("PRAGMA journal_mode = WAL");
-    db.exec("PRAGMA synchronous = FULL");       // a commit survives a power cut, not only a crash
-    db.exec("PRAGMA foreign_keys = ON");
+    internal::MakeDurable(db);
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(kSchema);
     state->budget.assign(budgets.begin(), budgets.end());
@@ -161,7 +130,7 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
     transaction.commit();
     return std::unique_ptr<SqliteVault>(new SqliteVault(std::move(state)));
   } catch (const SQLite::Exception& e) {
-    return Trouble(file, "opening", e);
+    return SqliteTrouble(file, "opening", e);
   }
 }
 
@@ -179,7 +148,7 @@ Status SqliteVault::Reserve(std::uint32_t first, std::span<const MuSquared> up_t
     transaction.commit();
     ++s.version;
   } catch (const SQLite::Exception& e) {
-    return Trouble(s.file, "reserving budget", e);
+    return SqliteTrouble(s.file, "reserving budget", e);
   }
   s.spent = std::move(spent);
   return Ok{};
@@ -206,23 +175,16 @@ Status SqliteVault::Settle(const LedgerBook& book) {
     transaction.commit();
     ++s.version;
   } catch (const SQLite::Exception& e) {
-    return Trouble(s.file, "settling", e);
+    return SqliteTrouble(s.file, "settling", e);
   }
   s.spent = std::move(spent);
   return Ok{};
 }
 
 Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path& file) {
-  std::error_code unreadable;
-  if (!std::filesystem::exists(file, unreadable)) {
-    if (unreadable)
-      return Fail(Code::kIo, "ledger {}: cannot be read ({}); check the path and its permissions",
-                  file.string(), unreadable.message());
-    return Fail(Code::kNotFound, "ledger {}: no such file; give the ledger.db of a run folder",
-                file.string());
-  }
+  TACIT_OK(internal::CheckIsThere(file));
   try {
-    SQLite::Database db = OpenToRead(file);
+    SQLite::Database db = internal::OpenToRead(file, "runs");
     std::vector<LedgerRecord> out;
     SQLite::Statement runs(db,
                            "SELECT run, data, unit, adjacency, mode, delta, state FROM runs ORDER BY run");
@@ -251,7 +213,7 @@ Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path&
     }
     return out;
   } catch (const SQLite::Exception& e) {
-    return Trouble(file, "reading", e);
+    return SqliteTrouble(file, "reading", e);
   }
 }
 

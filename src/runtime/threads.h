@@ -44,8 +44,16 @@ class ThreadRuntime {
   }
   unsigned threads() const { return pool_.size(); }
 
+  // The next broadcast. With the state of the server and the clients it is all that a run is between two
+  // rounds: save the three while a watcher is called, restore them, and Resume.
+  typename A::Down& down() { return down_; }
+
   // Clients that live as long as the run. A client's refusal ends the run before anything more is sent.
   Status Run(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher)
+      requires Algorithm<A> {
+    return server.Start(down_) ? Resume(server, clients, watcher) : Status(Ok{});
+  }
+  Status Resume(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher)
       requires Algorithm<A> {
     return Loop(
         server, watcher, [&](std::uint32_t) { return clients.size(); },
@@ -63,6 +71,10 @@ class ThreadRuntime {
   // sent to nobody.
   template <ClientSource<A> Source>
   Status Run(typename A::Server& server, Source& source, const Watcher& watcher) {
+    return server.Start(down_) ? Resume(server, source, watcher) : Status(Ok{});
+  }
+  template <ClientSource<A> Source>
+  Status Resume(typename A::Server& server, Source& source, const Watcher& watcher) {
     const Source& same = source;
     return Loop(
         server, watcher, [&](std::uint32_t round) { return source.Begin(round); },
@@ -93,8 +105,8 @@ class ThreadRuntime {
   template <class Begin, class Id, class Serve, class End>
   Status Loop(typename A::Server& server, const Watcher& watcher, Begin begin, Id id, Serve serve,
               End finish) {
-    typename A::Down down;
-    for (bool more = server.Start(down); more;) {
+    typename A::Down& down = down_;
+    for (bool more = true; more;) {
       RoundReport report{.round = server.round()};
       TACIT_OK(watcher.before(report.round));
       TACIT_OK(Round(down, begin(report.round), id, serve, report));
@@ -170,6 +182,7 @@ class ThreadRuntime {
   std::vector<Lane> lanes_;
   std::vector<Slot> slots_;
   typename A::Sum total_;
+  typename A::Down down_;
 };
 
 }  // namespace tacit

@@ -54,6 +54,7 @@ struct Probe {
     }
     void Finish(const Down&) { ++finished; }
     View iterate() const { return {}; }
+    auto State() { return std::tie(rounds, finished); }
   };
   struct Server {
     std::uint32_t rounds = 1, t = 0;
@@ -72,6 +73,7 @@ struct Probe {
       return t <= rounds;
     }
     std::uint32_t round() const { return t; }
+    auto State() { return std::tie(t, totals, counts); }
   };
 };
 static_assert(Algorithm<Probe>);
@@ -311,6 +313,7 @@ struct FederatedSgd {
       return t <= rounds;
     }
     std::uint32_t round() const { return t; }
+    auto State() { return std::tie(t, counts, model); }
   };
 };
 static_assert(Stateless<FederatedSgd> && !Algorithm<FederatedSgd>);

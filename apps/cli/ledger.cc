@@ -1,0 +1,166 @@
+// tacit ledger: what all runs on a data set have cost together.
+#include <cmath>
+#include <memory>
+
+#include "cli.h"
+#include "experiment/run.h"
+#include "privacy/data_ledger.h"
+#include "privacy/gdp.h"
+
+namespace tacit::cli {
+namespace {
+
+struct Arguments {
+  std::string data, file;
+  std::optional<double> epsilon, delta;
+  bool none = false;
+};
+
+std::filesystem::path File(const Arguments& a) {
+  return a.file.empty() ? DefaultLedger(Config{}.experiment.output) : std::filesystem::path(a.file);
+}
+
+double EpsilonOf(double mu_squared, double delta) {
+  return GdpEpsilon(Root(MuSquared::Proven(mu_squared)), Delta::Proven(delta)).upper;
+}
+
+Result<int> Limit(const Common& common, const Arguments& a) {
+  TACIT_OK(common.ExpectNoSets("ledger limit"));
+  if (a.none == a.epsilon.has_value())
+    return Fail(Code::kInvalidArgument,
+                "tacit ledger limit: give either --epsilon E, or --none to lift the limit");
+  TACIT_TRY(const Delta delta, Delta::Of(a.delta.value_or(1e-5)));
+  std::optional<Epsilon> epsilon;
+  if (a.epsilon) {
+    TACIT_TRY(epsilon, Epsilon::Of(*a.epsilon));
+  }
+  TACIT_OK(DataLedger::SetLimit(File(a), a.data, epsilon, delta));
+  if (common.json)
+    return PrintJson({{"data", a.data},
+                      {"file", File(a).string()},
+                      {"limit_epsilon", epsilon ? Number(epsilon->value()) : nlohmann::json(nullptr)},
+                      {"limit_delta", epsilon ? Number(delta.value()) : nlohmann::json(nullptr)}});
+  if (epsilon)
+    fmt::print("Runs on {} may cost ε = {} at δ = {} together.\n", a.data, Digits(epsilon->value()),
+               Digits(delta.value()));
+  else
+    fmt::print("{} has no limit now.\n", a.data);
+  return 0;
+}
+
+nlohmann::json ToJson(const DataSetRecord& set, const std::optional<double>& delta) {
+  nlohmann::json runs = nlohmann::json::array(), totals = nlohmann::json::array();
+  for (const DataRun& r : set.runs)
+    runs.push_back({{"run", r.run},
+                    {"unit", r.unit},
+                    {"adjacency", r.adjacency},
+                    {"mode", r.mode},
+                    {"state", r.state},
+                    {"mu", Number(Root(MuSquared::Proven(r.mu_squared)).value())},
+                    {"epsilon", Number(EpsilonOf(r.mu_squared, delta.value_or(r.delta)))},
+                    {"delta", delta.value_or(r.delta)}});
+  for (const DataTotal& t : Totals(set))
+    totals.push_back({{"unit", t.unit},
+                      {"adjacency", t.adjacency},
+                      {"runs", t.runs},
+                      {"mu", Number(Root(MuSquared::Proven(t.mu_squared)).value())},
+                      {"epsilon", Number(EpsilonOf(t.mu_squared, delta.value_or(t.delta)))},
+                      {"delta", delta.value_or(t.delta)}});
+  return {{"data", set.id.name},
+          {"sha256", set.id.digest.empty() ? nlohmann::json(nullptr) : nlohmann::json(set.id.digest)},
+          {"limit_epsilon", set.limit_epsilon ? Number(*set.limit_epsilon) : nlohmann::json(nullptr)},
+          {"limit_delta", set.limit_delta ? Number(*set.limit_delta) : nlohmann::json(nullptr)},
+          {"totals", totals},
+          {"runs", runs}};
+}
+
+void Print(const DataSetRecord& set, const std::optional<double>& delta) {
+  fmt::print("{}", Styled(stdout, Style::kBold, set.id.name));
+  if (set.limit_epsilon)
+    fmt::print("  limit ε = {} at δ = {}", Digits(*set.limit_epsilon), Digits(*set.limit_delta));
+  fmt::print("\n");
+  if (set.runs.empty()) {
+    fmt::print("  no runs yet\n\n");
+    return;
+  }
+  Table table({"run", "unit", "adjacency", "mode", "state", "ε", "δ"});
+  for (const std::size_t column : {0, 1, 2, 3, 4}) table.Left(column);
+  for (const DataRun& r : set.runs)
+    table.Add({std::filesystem::path(r.run).filename().string(), r.unit, r.adjacency, r.mode, r.state,
+               EpsilonText(EpsilonOf(r.mu_squared, delta.value_or(r.delta))),
+               Digits(delta.value_or(r.delta))});
+  for (const DataTotal& t : Totals(set))
+    table.Add({fmt::format("together ({} run{})", t.runs, t.runs == 1 ? "" : "s"), t.unit, t.adjacency, "",
+               "", EpsilonText(EpsilonOf(t.mu_squared, delta.value_or(t.delta))),
+               Digits(delta.value_or(t.delta))});
+  table.Print(stdout);
+  fmt::print("\n");
+}
+
+Result<int> Show(const Common& common, const Arguments& a) {
+  TACIT_OK(common.ExpectNoSets("ledger"));
+  if (a.delta) {
+    TACIT_TRY([[maybe_unused]] const Delta checked, Delta::Of(*a.delta));
+  }
+  TACIT_TRY(std::vector<DataSetRecord> sets, DataLedger::Read(File(a)));
+  if (!a.data.empty()) {
+    std::string known;
+    for (const DataSetRecord& s : sets) known += (known.empty() ? "" : ", ") + s.id.name;
+    std::erase_if(sets, [&](const DataSetRecord& s) { return s.id.name != a.data; });
+    if (sets.empty())
+      return Fail(Code::kNotFound, "{}: no run on it is in {}; there {}", a.data, File(a).string(),
+                  known.empty() ? std::string("are none at all") : "are " + known);
+  }
+  if (common.json) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const DataSetRecord& s : sets) all.push_back(ToJson(s, a.delta));
+    return PrintJson({{"file", File(a).string()}, {"data_sets", all}});
+  }
+  for (const DataSetRecord& s : sets) Print(s, a.delta);
+  fmt::print("in {}\n", File(a).string());
+  return 0;
+}
+
+}  // namespace
+
+void AddLedger(CLI::App& app, Invocation& run) {
+  CLI::App* verb = AddVerb(
+      app, run, "ledger", "what all runs on a data set have cost together",
+      "  tacit ledger                                       every data set\n"
+      "  tacit ledger show heart.csv --delta 1e-6           one of them, at another delta\n"
+      "  tacit ledger limit a9a --epsilon 3 --delta 1e-5    refuse runs that would bring it past 3\n"
+      "  tacit ledger limit a9a --none                      no limit\n"
+      "\nA run counts with its largest client, an unfinished one with what is reserved. Costs under\n"
+      "different units or adjacencies are not added. The file is $TACIT_LEDGER, or runs/ledger.db.\n");
+  const auto a = std::make_shared<Arguments>();
+  const auto file = [a](CLI::App* to) {
+    to->add_option("--file", a->file, "the ledger file")->type_name("FILE");
+  };
+  file(verb);
+  verb->add_option("--delta", a->delta, "delta at which epsilon is shown; default: the smallest of the runs'")
+      ->type_name("D");
+  verb->require_subcommand(0, 1);
+
+  CLI::App* show = AddVerb(*verb, run, "show", "one data set", "  tacit ledger show a9a\n");
+  show->add_option("data", a->data, "name of the data set")->required()->type_name("DATA");
+  show->add_option("--delta", a->delta, "delta at which epsilon is shown")->type_name("D");
+  file(show);
+
+  CLI::App* limit = AddVerb(*verb, run, "limit", "the most that runs on a data set may cost together",
+                            "  tacit ledger limit a9a --epsilon 3 --delta 1e-5\n");
+  limit->add_option("data", a->data, "name of the data set: data.id, else data.source")
+      ->required()
+      ->type_name("DATA");
+  limit->add_option("--epsilon", a->epsilon, "the limit")->type_name("E");
+  limit->add_option("--delta", a->delta, "its delta; default 1e-5")->type_name("D");
+  limit->add_flag("--none", a->none, "lift the limit");
+  file(limit);
+  limit->callback([a, &run] { run.action = [a, &run] { return Limit(run.common, *a); }; });
+  show->callback([a, &run] { run.action = [a, &run] { return Show(run.common, *a); }; });
+  verb->callback([a, &run, limit, show] {
+    if (limit->parsed() || show->parsed()) return;
+    run.action = [a, &run] { return Show(run.common, *a); };
+  });
+}
+
+}  // namespace tacit::cli

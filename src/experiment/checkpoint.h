@@ -1,0 +1,122 @@
+#pragma once
+
+// A checkpoint: what a stopped run goes on from, bit for bit. Little-endian:
+//   magic "TCTCKPT1" | SHA-256 of the resolved config | the run's figures | server, broadcast and clients,
+//   each as its State() in order | SHA-256 of all before
+// It holds clients' private state, so the file is its owner's alone, stays in the run folder, and is removed
+// when the run is done; nothing but the run itself can read it here.
+//
+// A run lets values out (trace, progress, model) only after a checkpoint that contains them is durable. So a
+// round that a crash undoes was seen by nobody, and making it again costs nothing twice.
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "core/sha256.h"
+#include "experiment/files.h"
+
+namespace tacit {
+
+struct Standing {
+  std::uint64_t rounds_done = 0, bytes_up = 0, bytes_down = 0;
+  std::uint64_t trace_bytes = 0;            // of trace.jsonl that belong to these rounds
+  std::uint64_t replay_seed = 0;            // of replayable noise; 0 for entropy
+  double seconds = 0;
+  bool finished = false;                    // every round is made and Finish was called
+  std::string held;                         // trace lines that leave with this checkpoint
+  std::vector<MuSquared> spent;             // per client
+};
+
+class Checkpoint {
+ public:
+  template <Algorithm A>
+  static Status Save(const std::filesystem::path& file, const Sha256::Digest& config, const Standing& at,
+                     typename A::Server& server, typename A::Down& down,
+                     std::vector<typename A::Client>& clients) {
+    TACIT_TRY(Writer out, Writer::Create(file));
+    out.Header(config, at);
+    out.PutAll(server.State());
+    out.PutAll(down.Fields());
+    for (typename A::Client& c : clients) out.PutAll(c.State());
+    return out.Commit();
+  }
+
+  // Into a server and clients as the run's config makes them. kNotFound: there is none.
+  template <Algorithm A>
+  static Result<Standing> Load(const std::filesystem::path& file, const Sha256::Digest& config,
+                               typename A::Server& server, typename A::Down& down,
+                               std::vector<typename A::Client>& clients) {
+    TACIT_TRY(const std::string bytes, ReadWhole(file));
+    return Parse<A>(bytes, file.string(), config, server, down, clients);
+  }
+  template <Algorithm A>
+  static Result<Standing> Parse(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
+                                typename A::Server& server, typename A::Down& down,
+                                std::vector<typename A::Client>& clients) {
+    Reader in;
+    TACIT_TRY(Standing at, in.Open(bytes, name, config, clients.size()));
+    bool ok = in.GetAll(server.State()) && in.GetAll(down.Fields());
+    for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
+    if (!ok || !in.rest.empty())
+      return Fail(Code::kMalformed,
+                  "{}: does not hold the state of this algorithm; it was written by another version: start "
+                  "again with `tacit train`",
+                  name);
+    return at;
+  }
+
+ private:
+  struct Writer {
+    AtomicFile file;
+    Sha256 hash;
+    Status status = Ok{};
+
+    static Result<Writer> Create(const std::filesystem::path&);
+    void Header(const Sha256::Digest& config, const Standing&);
+    void Bytes(const void* data, std::size_t size);
+    Status Commit();
+    template <class... T> void PutAll(const std::tuple<T&...>& state) {
+      std::apply([&](const T&... v) { (Put(v), ...); }, state);
+    }
+    template <class T> requires std::is_arithmetic_v<T> void Put(const T& v) { Bytes(&v, sizeof v); }
+    template <class T> void Put(const std::vector<T>& v) {
+      Put(static_cast<std::uint64_t>(v.size()));
+      Bytes(v.data(), v.size() * sizeof(T));
+    }
+    template <class T> void Put(const Public<T>& v) { Put(*v); }
+    template <class T> void Put(const Released<T>& v) { Put(v.value_); }
+    template <class T> void Put(const Private<T>& v) { Put(v.value_); }
+  };
+
+  struct Reader {
+    std::string_view rest;
+
+    Result<Standing> Open(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
+                          std::size_t clients);
+    template <class... T> bool GetAll(const std::tuple<T&...>& state) {
+      return std::apply([&](T&... v) { return (Get(v) && ...); }, state);
+    }
+    template <class T> requires std::is_arithmetic_v<T> bool Get(T& v) {
+      if (rest.size() < sizeof v) return false;
+      std::memcpy(&v, rest.data(), sizeof v);
+      rest.remove_prefix(sizeof v);
+      return true;
+    }
+    // A vector that has its size already keeps it: code may index by it.
+    template <class T> bool Get(std::vector<T>& v) {
+      std::uint64_t n = 0;
+      if (!Get(n) || n > rest.size() / sizeof(T) || (!v.empty() && n != v.size())) return false;
+      v.resize(static_cast<std::size_t>(n));
+      if (n != 0) std::memcpy(v.data(), rest.data(), v.size() * sizeof(T));
+      rest.remove_prefix(v.size() * sizeof(T));
+      return true;
+    }
+    template <class T> bool Get(Public<T>& v) { return Get(v.Mutable()); }
+    template <class T> bool Get(Released<T>& v) { return Get(v.value_); }
+    template <class T> bool Get(Private<T>& v) { return Get(v.value_); }
+  };
+};
+
+}  // namespace tacit

@@ -1,0 +1,228 @@
+#pragma once
+
+// The loop around a runtime: reserves budget ahead, measures, traces, and keeps checkpoints. It is the same
+// for every algorithm that has a server.
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "experiment/checkpoint.h"
+#include "experiment/session.h"
+#include "privacy/gdp.h"
+#include "runtime/threads.h"
+
+namespace tacit {
+
+// The mean of the clients' models, and (1/n) Σ‖mean − x_i‖².
+template <class Client>
+double MeanIterate(const std::vector<Client>& clients, Vec& mean) {
+  Fill(mean, 0.0);
+  for (const Client& c : clients) Axpy(1.0, c.iterate(), mean);
+  Scale(1.0 / static_cast<double>(clients.size()), mean);
+  double consensus = 0;
+  for (const Client& c : clients) consensus += DistanceSquared(c.iterate(), mean);
+  return consensus / static_cast<double>(clients.size());
+}
+
+template <Algorithm A>
+class Drive {
+ public:
+  Drive(Session& s, RunResult& r, typename A::Server& server, std::vector<typename A::Client>& clients)
+      : s_(s),
+        r_(r),
+        server_(server),
+        clients_(clients),
+        noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
+                                                      : NoiseSource{}),
+        runtime_(Threads(s), noise_),
+        charges_(PlannedCharges(s)),
+        every_(s.config.experiment.trace_every != 0 ? s.config.experiment.trace_every
+                                                    : std::max<std::size_t>(1, s.plan.schedule.size() / 100)),
+        mean_(s.plan.dim),
+        ahead_(s.plan.clients, MuSquared{0.0}) {}
+
+  Status Run() {
+    r_.threads = runtime_.threads();
+    TACIT_TRY(const Standing from, Begin());
+    begin_ = std::chrono::steady_clock::now();
+    if (!from.finished) {
+      const Watcher watcher{.before = [this](std::uint32_t round) { return Before(round); },
+                            .after = [this](const RoundReport& report) { return After(report); }};
+      const Status done = from.rounds_done == 0 ? runtime_.Run(server_, clients_, watcher)
+                                                : runtime_.Resume(server_, clients_, watcher);
+      if (!done.ok()) {
+        if (done.error().code != Code::kInterrupted) return done;
+        r_.interrupted = true;
+        TACIT_OK(Keep(/*finished=*/false));
+      }
+    }
+    r_.seconds = from.seconds + Elapsed() - aside_;
+    const double consensus = MeanIterate(clients_, mean_);
+    r_.metrics = Measure(s_, mean_, consensus);
+    r_.model = mean_;
+    return Ok{};
+  }
+
+ private:
+  static unsigned Threads(const Session& s) {
+    if (s.hooks.threads != 0) return s.hooks.threads;
+    if (s.config.runtime.threads != 0) return static_cast<unsigned>(s.config.runtime.threads);
+    return std::max(1u, std::thread::hardware_concurrency());
+  }
+  double Elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  std::filesystem::path File(const char* name) const { return r_.folder / name; }
+
+  // At the first round, or where the folder's checkpoint stands.
+  Result<Standing> Begin() {
+    Standing from;
+    if (s_.vault == nullptr) return from;
+    from.spent.assign(s_.plan.clients, MuSquared{0.0});
+    if (s_.resuming) {
+      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), server_, runtime_.down(),
+                                       clients_);
+      if (found.ok())
+        from = *std::move(found);
+      else if (found.error().code != Code::kNotFound)      // none: nothing had left before the crash
+        return found.error();
+      else
+        from.replay_seed = noise_.replay_seed.value_or(0);
+      if (from.replay_seed != noise_.replay_seed.value_or(0))
+        return Fail(
+            Code::kInvalidArgument,
+            "{}: {} has changed since the run began; put the data back as it was, or start again with "
+            "`tacit train`",
+            r_.folder.string(), s_.config.data.source);
+      TACIT_OK(s_.book->Resume(s_.vault.get(), from.spent));
+      TACIT_OK(RestoreTrace(from));
+    } else {
+      s_.book->Attach(s_.vault.get());
+    }
+    trace_.open(File("trace.jsonl"), std::ios::binary | std::ios::app);
+    if (!trace_) return Fail(Code::kIo, "{}: cannot be written", File("trace.jsonl").string());
+    trace_bytes_ = from.trace_bytes + from.held.size();
+    r_.rounds_done = static_cast<std::size_t>(from.rounds_done);
+    r_.bytes_up = static_cast<std::size_t>(from.bytes_up);
+    r_.bytes_down = static_cast<std::size_t>(from.bytes_down);
+    seconds_before_ = from.seconds;
+    reserved_until_ = r_.rounds_done;
+    return from;
+  }
+
+  // What the checkpoint holds of the trace is what there is of it, whatever reached the file.
+  Status RestoreTrace(const Standing& from) {
+    const std::filesystem::path file = File("trace.jsonl");
+    std::error_code ec;
+    const std::uintmax_t size = std::filesystem::exists(file, ec) ? std::filesystem::file_size(file, ec) : 0;
+    if (ec || size < from.trace_bytes)
+      return Fail(Code::kMalformed,
+                  "{}: has {} bytes and the checkpoint knows of {}; put the file back as it was",
+                  file.string(), size, from.trace_bytes);
+    if (size != 0) std::filesystem::resize_file(file, from.trace_bytes, ec);
+    if (ec) return Fail(Code::kIo, "{}: cannot be written ({})", file.string(), ec.message());
+    std::ofstream out(file, std::ios::binary | std::ios::app);
+    out << from.held;
+    out.close();
+    if (!out) return Fail(Code::kIo, "{}: cannot be written; check the disk", file.string());
+    return Ok{};
+  }
+
+  Status Before(std::uint32_t round) {
+    if (s_.hooks.interrupt != nullptr && s_.hooks.interrupt->load())
+      return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, s_.plan.rounds);
+    if (s_.vault == nullptr || r_.rounds_done < reserved_until_) return Ok{};
+    // As many rounds again as were made: few writes, and a crash never costs more than was spent.
+    reserved_until_ = r_.rounds_done + std::max(s_.config.experiment.reserve, r_.rounds_done);
+    std::vector<MuSquared> per_plan(charges_.size(), MuSquared{0.0});
+    for (std::size_t p = 0; p < charges_.size(); ++p)
+      for (std::size_t k = r_.rounds_done; k < std::min(charges_[p].size(), reserved_until_); ++k)
+        per_plan[p] = per_plan[p] + charges_[p][k];
+    for (std::size_t i = 0; i < s_.plan.clients; ++i) ahead_[i] = per_plan[s_.plan.noise_of[i]];
+    return s_.book->Reserve(ahead_);
+  }
+
+  Status After(const RoundReport& report) {
+    r_.bytes_up += report.bytes_up;
+    r_.bytes_down += report.bytes_down;
+    const std::size_t k = r_.rounds_done++;
+    const bool point = report.last || (k + 1) % every_ == 0;
+    if (point || Elapsed() - shown_ > 0.1) {
+      shown_ = Elapsed();
+      epsilon_ = GdpEpsilon(Root(s_.book->largest_spent()), Delta::Proven(s_.plan.delta)).upper;
+    }
+    if (point) {
+      const double before = Elapsed();
+      latest_ = Measure(s_, mean_, MeanIterate(clients_, mean_));
+      r_.trace.emplace_back(report.round, *latest_);
+      if (s_.vault != nullptr) {
+        const nlohmann::json line = {{"round", report.round},
+                                     {"epsilon", Number(epsilon_)},
+                                     {"sigma", Number(s_.plan.schedule[k].sigma)},
+                                     {"bytes_up", r_.bytes_up},
+                                     {"bytes_down", r_.bytes_down},
+                                     {"metrics", ToJson(*latest_)}};
+        held_ += line.dump() + "\n";
+      }
+      aside_ += Elapsed() - before;
+    }
+    if (report.last || Elapsed() >= next_checkpoint_) TACIT_OK(Keep(report.last));
+    const bool out = s_.vault == nullptr || held_.empty();      // metrics leave with their checkpoint
+    if (s_.hooks.progress)
+      s_.hooks.progress({report.round, s_.plan.rounds, epsilon_, seconds_before_ + Elapsed(),
+                         out && latest_ ? &*latest_ : nullptr});
+    if (out) latest_.reset();
+    return Ok{};
+  }
+
+  // A durable checkpoint, then whatever waited for it.
+  Status Keep(bool finished) {
+    if (s_.vault == nullptr) return Ok{};
+    const double before = Elapsed();
+    Standing at{.rounds_done = r_.rounds_done,
+                .bytes_up = r_.bytes_up,
+                .bytes_down = r_.bytes_down,
+                .trace_bytes = trace_bytes_,
+                .replay_seed = noise_.replay_seed.value_or(0),
+                .seconds = seconds_before_ + before - aside_,
+                .finished = finished,
+                .held = held_,
+                .spent = {}};
+    for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
+    TACIT_OK(Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
+                                 clients_));
+    trace_ << held_ << std::flush;
+    if (!trace_)
+      return Fail(Code::kIo, "{}: cannot be written; check the disk, then `tacit resume {}`",
+                  File("trace.jsonl").string(), r_.folder.string());
+    trace_bytes_ += held_.size();
+    held_.clear();
+    const double cost = Elapsed() - before;
+    aside_ += cost;
+    // At most a twentieth of the time goes into checkpoints.
+    next_checkpoint_ = Elapsed() + std::max(s_.config.experiment.checkpoint, 20 * cost);
+    if (s_.config.experiment.checkpoint == 0) next_checkpoint_ = 0;
+    return Ok{};
+  }
+
+  Session& s_;
+  RunResult& r_;
+  typename A::Server& server_;
+  std::vector<typename A::Client>& clients_;
+  NoiseSource noise_;
+  ThreadRuntime<A> runtime_;
+  std::vector<std::vector<MuSquared>> charges_;
+  std::size_t every_;
+  Vec mean_;
+  std::vector<MuSquared> ahead_;
+  std::size_t reserved_until_ = 0;               // rounds whose budget is durable
+  std::chrono::steady_clock::time_point begin_;
+  double seconds_before_ = 0, aside_ = 0;        // of earlier processes; measuring and keeping
+  double epsilon_ = 0, shown_ = -1, next_checkpoint_ = 0;
+  std::ofstream trace_;
+  std::uint64_t trace_bytes_ = 0;
+  std::string held_;                             // trace lines that wait for their checkpoint
+  std::optional<Metrics> latest_;
+};
+
+}  // namespace tacit

@@ -1,0 +1,96 @@
+#include "experiment/session.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tacit {
+namespace {
+
+// Everything but where it runs, what it is called and what is kept. A key that has its default is left out,
+// so that a version with more keys shapes the same run the same way.
+std::string Shaping(Config c) {
+  Config plain;
+  const std::vector<Section> given = Describe(c), usual = Describe(plain);
+  std::string text = fmt::format("seed = {}\n", c.experiment.seed);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (given[i].name() == "runtime" || given[i].name() == "experiment") continue;
+    for (std::size_t k = 0; k < given[i].options().size(); ++k) {
+      const Option& o = given[i].options()[k];
+      if (given[i].name() == "data" && o.key == "id") continue;
+      const std::string value = ToText(o.get());
+      if (value != ToText(usual[i].options()[k].get()))
+        text += fmt::format("{}.{} = {}\n", given[i].name(), o.key, value);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t ReplaySeed(const Session& s) {
+  const Dataset& d = s.partition.data;
+  Sha256 hash;
+  hash.Add(Shaping(s.config));
+  hash.Add(std::span<const double>(d.value));
+  const Shard all(d, 0, d.rows());
+  for (std::size_t at = 0; d.mapped && at < d.rows(); at += all.block()) {
+    const std::size_t n = std::min(all.block(), d.rows() - at);
+    hash.Add(std::span<const double>(all.row(at).value, n * d.features));
+    all.Done(at, n);
+  }
+  hash.Add(std::span<const std::uint32_t>(d.column));
+  hash.Add(std::span<const std::uint64_t>(d.row_begin));
+  hash.Add(std::span<const double>(d.label));
+  const Sha256::Digest digest = hash.Finish();
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, digest.data(), sizeof seed);
+  return seed;
+}
+
+Sha256::Digest ConfigDigest(const Config& c) {
+  Sha256 hash;
+  hash.Add("tacit " TACIT_VERSION "\n");
+  hash.Add(Shaping(c));
+  return hash.Finish();
+}
+
+Metrics Measure(Session& s, View mean_model, double consensus) {
+  Metrics m;
+  if (s.test) {
+    const Shard all(*s.test, 0, s.test->rows());
+    m.loss = s.objective->Value(all, mean_model, s.work);
+    m.accuracy = s.objective->Accuracy(all, mean_model);
+    all.Done(0, all.size());
+  }
+  if (s.oracle) {
+    s.oracle->Measure(mean_model, consensus, m);
+    if (!m.loss) m.loss = m.train_loss;
+    if (!s.test) m.accuracy = m.train_accuracy;
+  }
+  return m;
+}
+
+std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
+  std::vector<std::vector<MuSquared>> out;
+  for (const auto& noise : s.plan.noise) {
+    auto& costs = out.emplace_back();
+    for (NoiseStd sigma : *noise)
+      costs.push_back(
+          std::isinf(s.plan.sensitivity)
+              ? MuSquared::Proven(kInf)
+              : Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.dim)));
+  }
+  return out;
+}
+
+MuSquared PlannedCost(const Session& s) {
+  MuSquared most{0.0};
+  for (const auto& charges : PlannedCharges(s)) {
+    MuSquared sum{0.0};
+    for (const MuSquared m : charges) sum = sum + m;
+    if (sum > most) most = sum;
+  }
+  return most;
+}
+
+}  // namespace tacit

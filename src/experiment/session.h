@@ -1,0 +1,52 @@
+#pragma once
+
+// A run while it trains: what a launcher and the loop around the runtime share.
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/sha256.h"
+#include "data/partition.h"
+#include "experiment/build.h"
+#include "experiment/json_number.h"
+#include "experiment/oracle.h"
+#include "experiment/run.h"
+#include "privacy/data_ledger.h"
+#include "privacy/mechanism.h"
+
+namespace tacit {
+
+struct Session {
+  const Config& config;
+  const TrainHooks& hooks;
+  bool resuming = false;                         // go on from the folder's checkpoint, if it has one
+  Plan plan = {};
+  PublicFacts facts = {};
+  Partition partition = {};
+  std::optional<Dataset> test = {};
+  std::unique_ptr<Objective> objective = {};
+  std::unique_ptr<Regularizer> regularizer = {};
+  std::unique_ptr<Mechanism> mechanism = {};
+  std::unique_ptr<Oracle> oracle = {};
+  std::unique_ptr<LedgerBook> book = {};
+  std::unique_ptr<SqliteVault> run_vault = {};
+  std::unique_ptr<DataLedger> data_ledger = {};
+  std::unique_ptr<Vault> vault = {};             // the two as one; null: a run without a folder
+  Workspace work = {};
+};
+
+// Seed of replayable noise: named by everything that shapes the run, the data included. The same run again
+// draws the same noise, and no other run does, so that two runs never share noise that could be cancelled.
+std::uint64_t ReplaySeed(const Session&);
+// Of everything that shapes a run, the data apart.
+Sha256::Digest ConfigDigest(const Config&);
+Metrics Measure(Session&, View mean_model, double consensus);
+// μ² that the plan will charge in its k-th round, per distinct budget: what is reserved ahead.
+std::vector<std::vector<MuSquared>> PlannedCharges(const Session&);
+// The largest sum of them: what the run will cost at most.
+MuSquared PlannedCost(const Session&);
+
+// Builds the algorithm that the config names and trains it.
+Status Launch(Session&, RunResult&);
+
+}  // namespace tacit

@@ -1,0 +1,309 @@
+#include "privacy/data_ledger.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/round.h"
+#include "privacy/gdp.h"
+#include "privacy/sqlite_file.h"
+
+namespace tacit {
+
+using internal::SqliteTrouble;
+
+namespace {
+
+// A set goes by tags: "name:…" and "sha256:…".
+constexpr const char* kSchema = R"sql(
+CREATE TABLE IF NOT EXISTS data_sets (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, limit_epsilon REAL, limit_delta REAL);
+CREATE TABLE IF NOT EXISTS tags (tag TEXT PRIMARY KEY, data INTEGER NOT NULL REFERENCES data_sets(id));
+CREATE TABLE IF NOT EXISTS data_runs (
+  id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, data INTEGER NOT NULL REFERENCES data_sets(id),
+  unit TEXT NOT NULL, adjacency TEXT NOT NULL, mode TEXT NOT NULL, delta REAL NOT NULL,
+  mu_squared REAL NOT NULL, state TEXT NOT NULL);
+)sql";
+
+std::int64_t FindTag(SQLite::Database& db, const std::string& tag) {      // 0: none
+  SQLite::Statement find(db, "SELECT data FROM tags WHERE tag = ?");
+  find.bind(1, tag);
+  return find.executeStep() ? find.getColumn(0).getInt64() : 0;
+}
+
+void AddTag(SQLite::Database& db, const std::string& tag, std::int64_t data) {
+  SQLite::Statement add(db, "INSERT OR IGNORE INTO tags VALUES (?, ?)");
+  add.bind(1, tag);
+  add.bind(2, data);
+  add.exec();
+}
+
+std::int64_t FindOrAdd(SQLite::Database& db, const DataSetId& id) {
+  // What is in the file decides before what it is called: a copy is the same data.
+  std::int64_t data = id.digest.empty() ? 0 : FindTag(db, "sha256:" + id.digest);
+  if (data == 0) data = FindTag(db, "name:" + id.name);
+  if (data == 0) {
+    SQLite::Statement add(db, "INSERT INTO data_sets (name) VALUES (?)");
+    add.bind(1, id.name);
+    add.exec();
+    data = db.getLastInsertRowid();
+  }
+  AddTag(db, "name:" + id.name, data);
+  if (!id.digest.empty()) AddTag(db, "sha256:" + id.digest, data);
+  return data;
+}
+
+struct Limit {
+  std::string name;
+  double epsilon = 0, delta = 0;
+  MuSquared mu_squared{0.0};
+};
+
+std::optional<Limit> LimitOf(SQLite::Database& db, std::int64_t data) {
+  SQLite::Statement find(db, "SELECT name, limit_epsilon, limit_delta FROM data_sets WHERE id = ?");
+  find.bind(1, data);
+  if (!find.executeStep() || find.getColumn(1).isNull()) return std::nullopt;
+  Limit l{.name = find.getColumn(0).getString(),
+          .epsilon = find.getColumn(1).getDouble(),
+          .delta = find.getColumn(2).getDouble()};
+  if (!(l.epsilon >= 0) || !(l.delta >= 0 && l.delta < 1)) return l;  // nobody wrote this: nothing is left
+  const double mu = GdpMu(Epsilon::Proven(l.epsilon), Delta::Proven(l.delta)).value();
+  l.mu_squared = MuSquared::Proven(std::nextafter(mu * mu, 0.0));  // a limit is rounded down
+  return l;
+}
+
+// Σ μ² of the other runs on the data.
+MuSquared SpentByOthers(SQLite::Database& db, std::int64_t data, const std::string& run) {
+  SQLite::Statement others(db, "SELECT mu_squared FROM data_runs WHERE data = ? AND run <> ?");
+  others.bind(1, data);
+  others.bind(2, run);
+  MuSquared sum{0.0};
+  while (others.executeStep()) {
+    const double figure = others.getColumn(0).getDouble();
+    sum = sum + MuSquared::Proven(figure >= 0 ? figure : kInf);  // a figure that nobody wrote counts as all
+  }
+  return sum;
+}
+
+double EpsilonOf(MuSquared m, double delta) { return GdpEpsilon(Root(m), Delta::Proven(delta)).upper; }
+
+Status CheckLimit(const std::optional<Limit>& limit, MuSquared others, MuSquared own) {
+  if (!limit || others + own <= limit->mu_squared) return Ok{};
+  const MuSquared both = others + own;
+  return Fail(
+      Code::kBudget,
+      "data set {}: runs on it have cost epsilon = {:.4g} and this one would bring it to {:.4g}, past "
+      "its limit of {:.4g} at delta = {:.3g}; lower privacy.epsilon, or raise the limit with `tacit "
+      "ledger limit`",
+      limit->name, EpsilonOf(others, limit->delta), EpsilonOf(both, limit->delta), limit->epsilon,
+      limit->delta);
+}
+
+}  // namespace
+
+struct DataLedger::State {
+  explicit State(const std::filesystem::path& path)
+      : file(path),
+        db(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, internal::kBusyMilliseconds) {}
+  std::filesystem::path file;
+  std::mutex mutex;
+  SQLite::Database db;
+  std::int64_t data = 0;
+  std::string run;
+  MuSquared durable{0.0};
+
+  void Write(MuSquared figure, const char* run_state) {
+    SQLite::Statement put(db, "UPDATE data_runs SET mu_squared = ?, state = ? WHERE run = ?");
+    put.bind(1, figure.value());
+    put.bind(2, run_state);
+    put.bind(3, run);
+    put.exec();
+  }
+};
+
+DataLedger::DataLedger(std::unique_ptr<State> state) : state_(std::move(state)) {}
+DataLedger::~DataLedger() = default;
+
+Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path& file, const DataSetId& id,
+                                                     const RunInfo& info, MuSquared planned) {
+  try {
+    internal::MakeFolderOf(file);
+    auto state = std::make_unique<State>(file);
+    SQLite::Database& db = state->db;
+    internal::MakeDurable(db);
+    SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
+    db.exec(kSchema);
+    state->run = info.run;
+    state->data = FindOrAdd(db, id);
+    const std::optional<Limit> limit = LimitOf(db, state->data);
+    SQLite::Statement known(db, "SELECT data, adjacency, unit, mu_squared FROM data_runs WHERE run = ?");
+    known.bind(1, info.run);
+    const bool again = known.executeStep();
+    if (again) {
+      state->data = known.getColumn(0).getInt64();
+      if (known.getColumn(1).getString() != Name(info.adjacency) ||
+          known.getColumn(2).getString() != info.unit)
+        return Fail(Code::kInvalidArgument,
+                    "ledger {}: run {} was opened with unit {} and adjacency {}; a run keeps both",
+                    file.string(), info.run, known.getColumn(2).getString(), known.getColumn(1).getString());
+      const double figure = known.getColumn(3).getDouble();
+      state->durable = MuSquared::Proven(figure >= 0 ? figure : kInf);
+      state->Write(state->durable, "open");
+    }
+    if (limit) {
+      SQLite::Statement other(
+          db, "SELECT unit, adjacency FROM data_runs WHERE data = ? AND (unit <> ? OR adjacency <> ?)");
+      other.bind(1, state->data);
+      other.bind(2, info.unit);
+      other.bind(3, Name(info.adjacency));
+      if (other.executeStep())
+        return Fail(
+            Code::kInvalidArgument,
+            "data set {}: has a limit and runs with unit {} and adjacency {}; costs under {} and {} "
+            "cannot be added to them: use the same, or lift the limit with `tacit ledger limit --none`",
+            limit->name, other.getColumn(0).getString(), other.getColumn(1).getString(), info.unit,
+            Name(info.adjacency));
+      TACIT_OK(CheckLimit(limit, SpentByOthers(db, state->data, info.run), planned));
+    }
+    if (!again) {
+      SQLite::Statement add(
+          db,
+          "INSERT INTO data_runs (run, data, unit, adjacency, mode, delta, mu_squared, state) "
+          "VALUES (?, ?, ?, ?, ?, ?, 0.0, 'open')");
+      add.bind(1, info.run);
+      add.bind(2, state->data);
+      add.bind(3, info.unit);
+      add.bind(4, Name(info.adjacency));
+      add.bind(5, info.mode);
+      add.bind(6, info.delta);
+      add.exec();
+    }
+    transaction.commit();
+    return std::unique_ptr<DataLedger>(new DataLedger(std::move(state)));
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(file, "opening", e);
+  }
+}
+
+Status DataLedger::Reserve(MuSquared up_to) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  if (!(up_to > s.durable)) return Ok{};
+  try {
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    TACIT_OK(CheckLimit(LimitOf(s.db, s.data), SpentByOthers(s.db, s.data, s.run), up_to));
+    s.Write(up_to, "open");
+    transaction.commit();
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(s.file, "reserving budget", e);
+  }
+  s.durable = up_to;
+  return Ok{};
+}
+
+Status DataLedger::Settle(MuSquared spent) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  try {
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    s.Write(spent, "settled");
+    transaction.commit();
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(s.file, "settling", e);
+  }
+  s.durable = spent;
+  return Ok{};
+}
+
+Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path& file) {
+  TACIT_OK(internal::CheckIsThere(file));
+  try {
+    SQLite::Database db = internal::OpenToRead(file, "data_sets");
+    std::vector<DataSetRecord> out;
+    SQLite::Statement sets(db, "SELECT id, name, limit_epsilon, limit_delta FROM data_sets ORDER BY name");
+    while (sets.executeStep()) {
+      DataSetRecord r;
+      const std::int64_t id = sets.getColumn(0).getInt64();
+      r.id.name = sets.getColumn(1).getString();
+      if (!sets.getColumn(2).isNull()) {
+        r.limit_epsilon = sets.getColumn(2).getDouble();
+        r.limit_delta = sets.getColumn(3).getDouble();
+      }
+      SQLite::Statement runs(
+          db,
+          "SELECT run, unit, adjacency, mode, state, delta, mu_squared FROM data_runs WHERE "
+          "data = ? ORDER BY id");
+      runs.bind(1, id);
+      while (runs.executeStep()) {
+        DataRun& d = r.runs.emplace_back();
+        d.run = runs.getColumn(0).getString();
+        d.unit = runs.getColumn(1).getString();
+        d.adjacency = runs.getColumn(2).getString();
+        d.mode = runs.getColumn(3).getString();
+        d.state = runs.getColumn(4).getString();
+        d.delta = runs.getColumn(5).getDouble();
+        d.mu_squared = runs.getColumn(6).getDouble();
+        if (!(d.mu_squared >= 0) || !(d.delta >= 0 && d.delta < 1))
+          return Fail(Code::kMalformed,
+                      "ledger {}: run {} has figures that no run writes; the file was changed", file.string(),
+                      d.run);
+      }
+      SQLite::Statement tags(db, "SELECT tag FROM tags WHERE data = ? AND tag LIKE 'sha256:%' LIMIT 1");
+      tags.bind(1, id);
+      if (tags.executeStep()) r.id.digest = tags.getColumn(0).getString().substr(7);
+      out.push_back(std::move(r));
+    }
+    return out;
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(file, "reading", e);
+  }
+}
+
+Status DataLedger::SetLimit(const std::filesystem::path& file, const std::string& name,
+                            std::optional<Epsilon> epsilon, Delta delta) {
+  try {
+    internal::MakeFolderOf(file);
+    State state(file);
+    internal::MakeDurable(state.db);
+    SQLite::Transaction transaction(state.db, SQLite::TransactionBehavior::IMMEDIATE);
+    state.db.exec(kSchema);
+    const std::int64_t data = FindOrAdd(state.db, {.name = name, .digest = {}});
+    SQLite::Statement put(state.db, "UPDATE data_sets SET limit_epsilon = ?, limit_delta = ? WHERE id = ?");
+    if (epsilon) {
+      put.bind(1, epsilon->value());
+      put.bind(2, delta.value());
+    }  // an unbound parameter is NULL
+    put.bind(3, data);
+    put.exec();
+    transaction.commit();
+    return Ok{};
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(file, "setting a limit", e);
+  }
+}
+
+std::vector<DataTotal> Totals(const DataSetRecord& record) {
+  std::vector<DataTotal> out;
+  for (const DataRun& r : record.runs) {
+    auto at = std::find_if(out.begin(), out.end(), [&](const DataTotal& t) {
+      return t.unit == r.unit && t.adjacency == r.adjacency;
+    });
+    if (at == out.end())
+      at = out.insert(
+          out.end(),
+          {.unit = r.unit, .adjacency = r.adjacency, .runs = 0, .mu_squared = 0, .delta = r.delta});
+    ++at->runs;
+    at->mu_squared = std::isinf(r.mu_squared) ? kInf : AddUp(at->mu_squared, r.mu_squared);
+    at->delta = std::min(at->delta, r.delta);
+  }
+  return out;
+}
+
+Status CumulativeVault::Reserve(std::uint32_t first, std::span<const MuSquared> up_to) {
+  MuSquared most{0.0};
+  for (const MuSquared m : up_to)
+    if (m > most) most = m;
+  TACIT_OK(data_.Reserve(most));  // accounts that are not in this call were covered by an earlier one
+  return run_.Reserve(first, up_to);
+}
+
+}  // namespace tacit

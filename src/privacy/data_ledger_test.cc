@@ -1,0 +1,162 @@
+#include "privacy/data_ledger.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "privacy/gdp.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DataLedgerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_data_ledger_{}", ::getpid());
+    fs::remove_all(home_);
+    file_ = home_ / "below" / "ledger.db";
+  }
+  void TearDown() override { fs::remove_all(home_); }
+  Result<std::unique_ptr<DataLedger>> Open(const char* run, double planned, DataSetId id = {"heart", ""},
+                                           Adjacency a = Adjacency::kReplaceOne) {
+    return DataLedger::Open(
+        file_, id, {.run = run, .unit = "record", .mode = "certified", .adjacency = a, .delta = 1e-5},
+        MuSquared::Proven(planned));
+  }
+  // A whole run that costs so much.
+  void Spend(const char* run, double mu_squared, DataSetId id = {"heart", ""},
+             Adjacency a = Adjacency::kReplaceOne) {
+    auto ledger = Open(run, mu_squared, std::move(id), a);
+    ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+    ASSERT_TRUE((*ledger)->Reserve(MuSquared::Proven(mu_squared)).ok());
+    ASSERT_TRUE((*ledger)->Settle(MuSquared::Proven(mu_squared)).ok());
+  }
+  std::vector<DataSetRecord> Read() {
+    auto all = DataLedger::Read(file_);
+    EXPECT_TRUE(all.ok()) << all.error().message;
+    return all.ok() ? *std::move(all) : std::vector<DataSetRecord>{};
+  }
+  fs::path home_, file_;
+};
+
+TEST_F(DataLedgerTest, TrainingTwiceAddsUp) {
+  Spend("a", 0.25);
+  Spend("b", 0.5);
+  Spend("c", 1.0, {"other", ""});
+  const auto sets = Read();
+  ASSERT_EQ(sets.size(), 2u);
+  EXPECT_EQ(sets[0].id.name, "heart");
+  ASSERT_EQ(sets[0].runs.size(), 2u);
+  EXPECT_EQ(sets[0].runs[1].state, "settled");
+  ASSERT_EQ(Totals(sets[0]).size(), 1u);
+  EXPECT_EQ(Totals(sets[0])[0].mu_squared, 0.75);
+  EXPECT_EQ(Totals(sets[0])[0].runs, 2u);
+  EXPECT_EQ(Totals(sets[1])[0].mu_squared, 1.0);
+}
+
+TEST_F(DataLedgerTest, AReservationIsDurableAndNeverFallsUntilItIsSettled) {
+  {
+    auto ledger = Open("a", 1.0);
+    ASSERT_TRUE(ledger.ok());
+    ASSERT_TRUE((*ledger)->Reserve(MuSquared{0.5}).ok());
+    ASSERT_TRUE((*ledger)->Reserve(MuSquared{0.25}).ok());
+    EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.5);
+    EXPECT_EQ(Read()[0].runs[0].state, "open");
+  }
+  auto again = Open("a", 1.0);      // the process died; the same run goes on
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.5);
+  ASSERT_TRUE((*again)->Settle(MuSquared{0.375}).ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.375);
+  EXPECT_EQ(Read()[0].runs.size(), 1u);
+}
+
+TEST_F(DataLedgerTest, ACopyUnderAnotherNameIsTheSameData) {
+  Spend("a", 0.25, {"heart.csv", "abc"});
+  Spend("b", 0.25, {"copy.csv", "abc"});
+  Spend("c", 0.25, {"heart.csv", "def"});      // the file got another row: still that data set
+  Spend("d", 0.25, {"third.csv", "def"});
+  const auto sets = Read();
+  ASSERT_EQ(sets.size(), 1u);
+  EXPECT_EQ(sets[0].runs.size(), 4u);
+}
+
+TEST_F(DataLedgerTest, TheLimitIsKeptBeforeAndDuringARun) {
+  const Delta delta = Delta::Proven(1e-5);
+  const double mu2 = std::pow(GdpMu(Epsilon::Proven(1.0), delta).value(), 2);
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", Epsilon::Proven(1.0), delta).ok());
+  Spend("a", 0.6 * mu2);
+  const auto refused = Open("b", 0.6 * mu2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kBudget);
+  EXPECT_NE(refused.error().message.find("past its limit of 1"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(Read()[0].runs.size(), 1u) << "a refused run leaves nothing";
+
+  auto b = Open("b", 0.3 * mu2), c = Open("c", 0.3 * mu2);      // both fit alone
+  ASSERT_TRUE(b.ok() && c.ok());
+  EXPECT_TRUE((*b)->Reserve(MuSquared::Proven(0.3 * mu2)).ok());
+  EXPECT_FALSE((*c)->Reserve(MuSquared::Proven(0.3 * mu2)).ok());
+  EXPECT_TRUE((*c)->Reserve(MuSquared::Proven(0.05 * mu2)).ok());
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", std::nullopt, delta).ok());
+  EXPECT_TRUE((*c)->Reserve(MuSquared::Proven(0.3 * mu2)).ok());
+  EXPECT_FALSE(Read()[0].limit_epsilon.has_value());
+}
+
+TEST_F(DataLedgerTest, AdjacenciesAreNeverAdded) {
+  Spend("a", 0.25);
+  Spend("b", 0.25, {"heart", ""}, Adjacency::kAddOrRemove);
+  const auto totals = Totals(Read()[0]);
+  ASSERT_EQ(totals.size(), 2u);
+  EXPECT_EQ(totals[0].mu_squared, 0.25);
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", Epsilon::Proven(10.0), Delta::Proven(1e-5)).ok());
+  const auto mixed = Open("c", 0.1);
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_NE(mixed.error().message.find("cannot be added"), std::string::npos);
+  const auto same_run = Open("a", 0.1, {"heart", ""}, Adjacency::kAddOrRemove);
+  ASSERT_FALSE(same_run.ok());
+  EXPECT_NE(same_run.error().message.find("keeps both"), std::string::npos);
+}
+
+TEST_F(DataLedgerTest, ARunThatIsNotPrivateCountsAsInfinite) {
+  Spend("a", kInf);
+  Spend("b", 0.5);
+  EXPECT_EQ(Totals(Read()[0])[0].mu_squared, kInf);
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", Epsilon::Proven(100.0), Delta::Proven(1e-5)).ok());
+  EXPECT_FALSE(Open("c", 0.1).ok());
+}
+
+TEST_F(DataLedgerTest, AFileThatIsNoneIsNamed) {
+  const auto missing = DataLedger::Read(file_);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, Code::kNotFound);
+  fs::create_directories(file_.parent_path());
+  std::ofstream(file_) << "not a database, but long enough to look at: " << std::string(500, 'x');
+  EXPECT_EQ(DataLedger::Read(file_).error().code, Code::kMalformed);
+  EXPECT_EQ(Open("a", 0.1).error().code, Code::kMalformed);
+}
+
+TEST_F(DataLedgerTest, TheRunsVaultStaysBehindTheCumulativeOne) {
+  struct Inner final : Vault {
+    Status Reserve(std::uint32_t, std::span<const MuSquared> up_to) override {
+      last = up_to.back();
+      return Ok{};
+    }
+    std::vector<MuSquared> reserved() const override { return {last}; }
+    MuSquared last{0.0};
+  } inner;
+  auto data = Open("a", 1.0);
+  ASSERT_TRUE(data.ok());
+  CumulativeVault vault(inner, **data);
+  const std::vector<MuSquared> up_to = {MuSquared{0.5}, MuSquared{0.25}};
+  ASSERT_TRUE(vault.Reserve(0, up_to).ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.5) << "the largest account";
+  EXPECT_EQ(inner.last.value(), 0.25);
+}
+
+}  // namespace
+}  // namespace tacit
