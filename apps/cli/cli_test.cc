@@ -431,13 +431,13 @@ TEST_F(CliTest, SweepsResume) {
 
 TEST_F(CliTest, CtrlCEndsWithACertificate) {
   const pid_t child = Start({"train", Small(), "--set", "algorithm.rounds=10000000", "--set",
-                             "experiment.trace_every=10", "--json"});
+                             "experiment.trace_every=10", "--set", "experiment.checkpoint=0", "--json"});
   // Interrupted once it trains: the first lines of the trace are there.
   for (int i = 0; i < 6000; ++i) {
     fs::path trace;
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(home_ / "runs", ignored))
-      trace = entry.path() / "trace.jsonl";
+      if (entry.is_directory()) trace = entry.path() / "trace.jsonl";
     if (!trace.empty() && fs::exists(trace) && fs::file_size(trace, ignored) > 0) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
