@@ -53,12 +53,19 @@ function(tacit_test name)
 endfunction()
 
 # tacit_fuzz(NAME LINK targets...): builds NAME.cc beside it, which defines LLVMFuzzerTestOneInput, as a
-# libFuzzer program; with the preset fuzz only. `make test-all` runs every program named *_fuzz.
+# libFuzzer program; with the preset fuzz only. `make test-all` runs every program named *_fuzz. Elsewhere
+# the inputs kept in corpus/NAME are replayed through it as the fast test replay.NAME.
 function(tacit_fuzz name)
+  cmake_parse_arguments(A "" "" "LINK" ${ARGN})
   if(NOT TACIT_FUZZ)
+    if(TACIT_TESTS AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+      add_executable(${name}_replay ${name}.cc replay.cc)
+      target_link_libraries(${name}_replay PRIVATE tacit_flags ${A_LINK})
+      add_test(NAME replay.${name} COMMAND ${name}_replay ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+      set_tests_properties(replay.${name} PROPERTIES LABELS fast TIMEOUT 120)
+    endif()
     return()
   endif()
-  cmake_parse_arguments(A "" "" "LINK" ${ARGN})
   add_executable(${name} EXCLUDE_FROM_ALL ${name}.cc)
   target_link_libraries(${name} PRIVATE tacit_flags ${A_LINK})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)

@@ -183,12 +183,13 @@ void Section::Flag(const char* key, bool* field, const char* help) {
   o.fallback = ToText(o.get());
 }
 
-void Section::Text(const char* key, std::string* field, const char* help) {
+void Section::Text(const char* key, std::string* field, const char* help, bool number_too) {
   Option& o = Add(key, "text", "", help);
-  o.set = [field](const Value& v, const std::string& full) -> Status {
+  o.set = [field, number_too](const Value& v, const std::string& full) -> Status {
     if (const auto* s = std::get_if<std::string>(&v)) return *field = *s, Ok{};
-    if (const auto* i = std::get_if<std::int64_t>(&v)) return *field = fmt::format("{}", *i), Ok{};
-    return WrongType(full, v, "text");
+    if (const auto* i = std::get_if<std::int64_t>(&v); i && number_too)
+      return *field = fmt::format("{}", *i), Ok{};
+    return WrongType(full, v, "text, in quotes where it looks like something else");
   };
   o.get = [field]() -> Value { return *field; };
   o.fallback = ToText(o.get());

@@ -44,7 +44,8 @@ class Section {
   void Number(const char* key, double* field, Range, const char* help);
   void Count(const char* key, std::size_t* field, Range, const char* help);      // whole numbers ≥ 0
   void Flag(const char* key, bool* field, const char* help);
-  void Text(const char* key, std::string* field, const char* help);
+  // number_too: a whole number is taken for its digits (columns have names or numbers).
+  void Text(const char* key, std::string* field, const char* help, bool number_too = false);
   void Numbers(const char* key, std::vector<double>* field, Range, const char* help);
   void Texts(const char* key, std::vector<std::string>* field, const char* help);
   void Choice(const char* key, std::string* field, std::vector<std::string> choices, const char* help);

@@ -13,7 +13,7 @@
 namespace tacit {
 namespace {
 
-constexpr Range kAnyCount = {.lower = 0, .upper = 0x1p53};
+constexpr Range kAnyCount = {.lower = 0, .upper = 0x1p53 - 1};
 constexpr Range kLength = Between(1e-100, 1e100);      // squares neither overflow nor vanish
 constexpr Range kBudget = {.lower = 0, .upper = 1e100, .lower_open = true};      // of epsilon
 
@@ -50,7 +50,8 @@ std::vector<Section> Describe(Config& c) {
     s.Count("skip", &c.data.skip, kAnyCount, "rows passed over first");
     s.Count("features", &c.data.features, kAnyCount,
             "columns; 0: as many as the data set is known, or seen, to have");
-    s.Count("clients", &c.data.clients, AtLeast(1), "number of clients n (ignored by split = column)");
+    s.Count("clients", &c.data.clients, {.lower = 1, .upper = 0x1p28},
+            "number of clients n (ignored by split = column)");
     s.Count("rows_per_client", &c.data.rows_per_client, kAnyCount,
             "exactly so many rows each; 0: all rows, as equal as possible");
     s.Choice("split", &c.data.split, {"blocks", "iid", "label", "dirichlet", "column"},
@@ -74,12 +75,14 @@ std::vector<Section> Describe(Config& c) {
     s.Flag("header", &c.data.header, "CSV: the first line names the columns");
     s.Text(
         "label_column", &c.data.label_column,
-        "CSV, .npy: name or 0-based number of the label; empty: the last column; .npz: its array; empty: y");
+        "CSV, .npy: name or 0-based number of the label; empty: the last column; .npz: its array; empty: y",
+        true);
     s.Text("group_column", &c.data.group_column,
-           "CSV: name or number of the column that names the client; .npz: its array");
+           "CSV: name or number of the column that names the client; .npz: its array", true);
     s.Text("person_column", &c.data.person_column,
            "whose record a row is, for privacy.unit = person: CSV: name or number of the column; .npz: its "
-           "array");
+           "array",
+           true);
     s.Count("records_per_person", &c.data.records_per_person, kAnyCount,
             "at most so many records of a person count, the first ones in the file, over all clients; the "
             "others are dropped; 0: not given");
@@ -202,7 +205,7 @@ std::vector<Section> Describe(Config& c) {
   }
   {
     Section& s = all.emplace_back("experiment", "What is kept.");
-    s.Text("name", &c.experiment.name, "name of the run; empty: after the file");
+    s.Text("name", &c.experiment.name, "name of the run; empty: after the file", true);
     s.Text("output", &c.experiment.output, "folder that holds run folders");
     s.Count("seed", &c.experiment.seed, kAnyCount,
             "seed of splits, synthetic data and, if asked, replayable noise");
@@ -269,10 +272,12 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
       continue;   // sweeps read these
     const toml::table* keys = node.as_table();
     if (keys == nullptr) {
-      Status unknown = SetKey(config, table_name, Value(false));
-      return At(
-          name, node,
-          unknown.ok() ? Fail(Code::kInvalidArgument, "{}: must be a table", table_name) : unknown.error());
+      for (const Section& s : Describe(config))
+        if (s.name() == table_name)
+          return At(name, node,
+                    Fail(Code::kInvalidArgument, "{}: must be a table of keys; write [{}] and its keys below",
+                         table_name, table_name));
+      return At(name, node, SetKey(config, table_name, Value(false)).error());
     }
     if (keys->empty()) {      // a misspelt table without keys would go unnoticed
       std::vector<std::string> names;

@@ -297,9 +297,17 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // Calibration: σ for every round and every distinct budget.
   const std::size_t most =
       facts.records.empty() ? facts.rows : *std::max_element(facts.records.begin(), facts.records.end());
+  // From some number of doubles on, the errors of their sum are as large as a record.
+  const Error too_many =
+      Fail(Code::kInvalidArgument,
+           "data.rows = {}: a sum over {} records of one client has too few digits left to "
+           "bound what one of them changes; lower it, or raise data.clients",
+           facts.rows, most);
+  if (most > std::size_t{1} << 30) return too_many;
   const L2Bound charged =
       Bounded::Sensitivity(p.adjacency, clip, most, by_sum ? most + 1 : objective->Roundings(most), unit);
   const double relative = charged.value() / delta_sum - 1 + 1e-15, absolute = mechanism->OverheadMu(p.dim);
+  if (!(relative < 0.5)) return too_many;
   std::vector<std::uint32_t> active;
   for (std::size_t t = 0; t < p.rounds; ++t)
     if (!shares.skipped(t)) active.push_back(static_cast<std::uint32_t>(t + 1));

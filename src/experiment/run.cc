@@ -411,7 +411,16 @@ Result<Evaluation> Evaluate(const SavedRun& run, const std::string& source,
   for (const Assignment& a : sets) TACIT_OK(SetKey(c, a.key, ParseValue(a.value)));
   PublicFacts facts;
   const auto known = FactsWithoutData(run.config);
-  if (known.ok()) facts = *known;
+  if (known.ok()) {
+    facts = *known;
+    TACIT_TRY(const auto planned, BuildObjective(run.config, facts));
+    if (planned->dim(facts.features) != run.model.size())
+      return Fail(
+          Code::kMalformed,
+          "{}: holds {} numbers, and the config beside it makes a model of {}; give the run folder as "
+          "`tacit train` wrote it",
+          (run.folder / "model.npy").string(), run.model.size(), planned->dim(facts.features));
+  }
   // Without public facts the model itself says how wide a row is.
   TACIT_TRY(facts.features, FeaturesOf(c, facts, run.model.size()));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));

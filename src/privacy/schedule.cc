@@ -156,8 +156,8 @@ Result<Shares> CappedWaterFilling(View log_q, View log_sensitivity, Mu budget, d
   const double least = LogSumExp(log_floor);
   if (least > 1e-12)  // rounding of the logarithms; Calibrate has the last word
     return Fail(Code::kBudget,
-                "the variance cap {} spends {:.6g} times the budget; raise the cap or epsilon, or "
-                "run fewer rounds",
+                "algorithm.variance_cap = {}: noise below it spends {:.6g} times the budget; raise it or "
+                "privacy.epsilon, or lower algorithm.rounds",
                 variance_cap, std::exp(least));
   std::vector<char> keep(rounds);
   bool any = false;
