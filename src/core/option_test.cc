@@ -51,7 +51,10 @@ TEST(Section, SetsFieldsOfEveryType) {
   EXPECT_TRUE(f.oracle);
   ASSERT_TRUE(s.Set("name", Value(std::string("abc"))).ok());
   EXPECT_EQ(f.name, "abc");
-  ASSERT_TRUE(s.Set("name", Value(std::int64_t{12})).ok());
+  EXPECT_FALSE(s.Set("name", Value(std::int64_t{12})).ok());
+  EXPECT_EQ(f.name, "abc");
+  s.Text("column", &f.name, "column", true);
+  ASSERT_TRUE(s.Set("column", Value(std::int64_t{12})).ok());
   EXPECT_EQ(f.name, "12");
   ASSERT_TRUE(s.Set("mode", Value(std::string("paper"))).ok());
   EXPECT_EQ(f.mode, "paper");

@@ -69,7 +69,7 @@ TEST(ParseConfig, EveryErrorNamesTheKeyTheValueThePlaceAndTheRemedy) {
       {"a clip no square can hold", "[privacy]\nclip = 1e200",
        "privacy.clip = 1e+200: must be in [1e-100, 1e+100]"},
       {"a row bound no square can hold", "[data]\nrow_bound = 1e-200", "data.row_bound = 1e-200: must be in"},
-      {"no clients", "[data]\nclients = 0", "data.clients = 0: must be at least 1"},
+      {"no clients", "[data]\nclients = 0", "data.clients = 0: must be in [1, 268435456]"},
       {"half a client", "[data]\nclients = 2.5", "data.clients = 2.5: must be a whole number"},
       {"no rounds", "[algorithm]\nrounds = 0", "algorithm.rounds = 0: must be in [1, 10000000]"},
       {"unknown choice", "[privacy]\nmechanism = \"lattice\"",

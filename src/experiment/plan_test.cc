@@ -188,7 +188,7 @@ TEST(Plan, BadConfigsAreSentences) {
       {"a cap below the static noise",
        {{"algorithm.allocation", "static"}, {"algorithm.variance_cap", "1"}},
        "algorithm.variance_cap = 1: a static allocation needs variance"},
-      {"a cap below the dynamic noise", {{"algorithm.variance_cap", "1"}}, "variance cap"},
+      {"a cap below the dynamic noise", {{"algorithm.variance_cap", "1"}}, "algorithm.variance_cap = 1"},
       {"sums beside tiny noise", {{"privacy.epsilon", "1e20"}}, "lower privacy.clip or privacy.epsilon"},
   };
   for (const auto& c : kCases) {
