@@ -94,6 +94,9 @@ class CliTest : public testing::Test {
   fs::path home_;
 };
 
+// What is wrong, and how it is said, is the table tests/bad_input/cases.toml.
+constexpr int kWrong = static_cast<int>(Code::kInvalidArgument);
+
 TEST_F(CliTest, TrainPrintsTheDocumentThatIsPromised) {
   const json r = RunJson({"train", Small(), "--threads", "2"});
   for (const char* key : {"algorithm", "mode", "rounds", "metrics", "privacy", "bytes_up", "bytes_down",
