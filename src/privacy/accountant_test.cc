@@ -1,43 +1,11 @@
-#include "privacy/accountant.h"
-
-#include <gtest/gtest.h>
-
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "privacy/accountant_cases.h"
 #include "privacy/gdp.h"
-#include "privacy/pld.h"
 
 namespace tacit {
 namespace {
-
-template <class Unit>
-Unit Of(double v) {
-  return Unit::Proven(v);
-}
-PoissonGaussianEvent Poisson(double q, double mu) { return {Of<Probability>(q), Of<Mu>(mu)}; }
-FixedSizeGaussianEvent Fixed(double q, double mu) { return {Of<Probability>(q), Of<Mu>(mu)}; }
-JointGaussianEvent Gaussian(double mu) { return {Of<Mu>(mu)}; }
-PureEvent Pure(double epsilon) { return {Of<Epsilon>(epsilon)}; }
-
-Accountant Account(Adjacency adjacency, const PrivacyEvent& event, std::uint64_t count = 1) {
-  Accountant out(adjacency);
-  EXPECT_TRUE(out.Compose(event, count).ok());
-  return out;
-}
-Bracket EpsilonOf(const Accountant& a, double delta) {
-  const Result<Bracket> r = a.EpsilonAt(Of<Delta>(delta));
-  EXPECT_TRUE(r.ok());
-  EXPECT_LE(r->lower, r->upper);
-  return *r;
-}
-Bracket DeltaOf(const Accountant& a, double epsilon) {
-  const Result<Bracket> r = a.DeltaAt(Of<Epsilon>(epsilon));
-  EXPECT_TRUE(r.ok());
-  EXPECT_LE(r->lower, r->upper);
-  return *r;
-}
 
 // ---- Values from elsewhere.
 
@@ -103,21 +71,6 @@ TEST(Accountant, AgreesWithValuesComputedIndependently) {
 }
 
 // ---- Facts.
-
-TEST(Accountant, SampledRounds) {
-  // The first two are upper bounds of the dominating pair, to four digits.
-  EXPECT_NEAR(EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(0.01, 1), 1000), 1e-5).upper, 2.1989, 2e-4);
-  EXPECT_NEAR(EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(1e-3, 2), 1000), 1e-5).upper, 3.2860, 2e-4);
-  const Bracket one = DeltaOf(Account(Adjacency::kReplaceOne, Fixed(0.01, 1)), 0.1);
-  EXPECT_NEAR(one.upper, 7.29003770e-5, 1e-12);
-  EXPECT_NEAR(one.lower, one.upper, 1e-15);
-  // The same sample in ten steps of a round, against a new sample in each step.
-  EXPECT_NEAR(EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(1e-3, std::sqrt(10.0)), 100), 1e-5).upper,
-              9.6396, 2e-3);
-  EXPECT_NEAR(EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(1e-3, 1), 1000), 1e-5).upper, 0.1798, 2e-3);
-  // Add-remove understates replace-one.
-  EXPECT_NEAR(DeltaOf(Account(Adjacency::kAddOrRemove, Poisson(0.5, 1)), 0.5).upper, 0.0799, 1e-4);
-}
 
 TEST(Accountant, PrivUnitAndScalarDp) {
   const Result<PrivUnitEvent> unit = OptimalPrivUnit(Of<Epsilon>(4), 100);
@@ -209,45 +162,6 @@ TEST(Accountant, SamplingEverybodyIsTheGaussian) {
   // And nearly everybody nearly so.
   EXPECT_NEAR(EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(1 - 1e-9, 0.1), 100), 1e-5).upper, exact,
               1e-6);
-}
-
-TEST(Accountant, NeverBelowTheGridAndNeverFarAboveIt) {
-  // An independent method: connect-the-dots on a grid, an upper bound.
-  for (const double q : {0.003, 0.4})
-    for (const double mu : {0.3, 1.0})
-      for (const std::size_t t : {60, 700}) {
-        SCOPED_TRACE(testing::Message() << q << ' ' << mu << ' ' << t);
-        const Bracket e = EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(q, mu), t), 1e-6);
-        const Result<double> grid =
-            SubsampledEpsilon(Of<Probability>(q), Of<Mu>(mu), t, Of<Delta>(1e-6), {.cells = 1U << 14});
-        ASSERT_TRUE(grid.ok());
-        EXPECT_LE(e.upper, *grid * (1 + 1e-3));
-        EXPECT_NEAR(e.upper, *grid, 2e-2 * *grid);
-      }
-}
-
-TEST(Accountant, BracketsAreNarrowFromTinyToHuge) {
-  struct Case {
-    const char* why;
-    double q, mu;
-    std::uint64_t rounds;
-    double delta, width;
-  };
-  const Case cases[] = {
-      {"an everyday run", 0.01, 1, 1000, 1e-5, 1e-9},
-      {"a tiny delta", 0.01, 1, 10000, 1e-15, 1e-8},
-      {"a million rounds", 0.001, 0.5, 1000000, 1e-6, 1e-7},
-      {"a large epsilon", 0.05, 1.5, 100000, 1e-6, 1e-7},
-      {"a tiny epsilon", 1e-4, 0.01, 100, 1e-7, 1e-3},
-      {"much noise", 0.5, 0.01, 10000, 1e-6, 1e-7},
-      {"little noise", 0.001, 3, 1000, 1e-6, 5e-3},
-  };
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.why);
-    const Bracket e = EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, c.mu), c.rounds), c.delta);
-    EXPECT_GT(e.lower, 0);
-    EXPECT_LE((e.upper - e.lower) / e.upper, c.width) << e.lower << ' ' << e.upper << ' ' << e.method;
-  }
 }
 
 TEST(Accountant, MoreEffortNarrowsTheBracket) {
