@@ -91,7 +91,10 @@ class BadInput : public testing::Test {
       const Outcome o = Start(base_, step);
       ASSERT_EQ(o.code, 0) << o.err;
     }
-    for (const auto& entry : fs::directory_iterator(base_ / "runs")) fs::rename(entry.path(), base_ / "run");
+    fs::path run;  // the ledger of all runs is beside it
+    for (const auto& entry : fs::directory_iterator(base_ / "runs"))
+      if (entry.is_directory()) run = entry.path();
+    fs::rename(run, base_ / "run");
   }
   void TearDown() override { fs::remove_all(root_); }
 
