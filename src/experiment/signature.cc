@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -64,7 +65,7 @@ int Answer(char* buffer, int size, int, void* context) {
   std::string& text = *answer;
   int used = -1;
   if (text.size() <= static_cast<std::size_t>(size)) {
-    std::memcpy(buffer, text.data(), text.size());
+    std::copy(text.begin(), text.end(), buffer);
     used = static_cast<int>(text.size());
   } else {
     asked->error = Fail(Code::kInvalidArgument, "the passphrase of {}: has {} bytes, at most {}",
@@ -211,9 +212,9 @@ Result<KeyFiles> WriteKeys(const fs::path& name, const PrivateKey& key,
                            const std::optional<std::string>& passphrase) {
   const KeyFiles files{name.string() + ".pem", name.string() + ".pub.pem"};
   std::string pem = key.Pem(passphrase);
-  Status written = WriteFile(files.secret, pem, O_EXCL, 0600);
+  const Status written = WriteFile(files.secret, pem, O_EXCL, 0600);
   OPENSSL_cleanse(pem.data(), pem.size());
-  TACIT_OK(written);
+  if (!written.ok()) return written.error();
   if (Status shared = WriteFile(files.shared, key.public_key().Pem(), O_EXCL, 0644); !shared.ok()) {
     ::unlink(files.secret.c_str());  // half a pair is none
     return shared.error();

@@ -51,7 +51,8 @@ struct Outcome {
 };
 
 Outcome Start(const fs::path& home, const std::vector<std::string>& arguments) {
-  const std::string program = std::getenv("TACIT_PROGRAM");
+  const char* named = std::getenv("TACIT_PROGRAM");
+  const std::string program = named != nullptr ? named : "";
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("NO_COLOR", "1", 1);
