@@ -48,8 +48,8 @@ class Drive {
     if (!from.finished) {
       const Watcher watcher{.before = [this](std::uint32_t round) { return Before(round); },
                             .after = [this](const RoundReport& report) { return After(report); }};
-      const Status done = from.rounds_done == 0 ? runtime_.Run(server_, clients_, watcher)
-                                                : runtime_.Resume(server_, clients_, watcher);
+      Status done = from.rounds_done == 0 ? runtime_.Run(server_, clients_, watcher)
+                                          : runtime_.Resume(server_, clients_, watcher);
       if (!done.ok()) {
         if (done.error().code != Code::kInterrupted) return done;
         r_.interrupted = true;
