@@ -126,11 +126,14 @@ double GridCurve::DeltaAt(double epsilon) const {
   // Σ of tilted mass·e^{K − cL}(1 − e^{ε−L}) over L > ε, in units of e^{K − cε}. A mass that came out
   // negative is 0. The two powers go on by multiplication, off by 2u a step; 1 − e^{−a} ≥ 1 − e^{−step} then
   // by 2u/step.
-  const auto start = static_cast<std::ptrdiff_t>(std::floor((epsilon - offset_) / step_ - first_)) - 1;
+  const double cell = std::floor((epsilon - offset_) / step_ - first_) - 1;
+  if (std::isnan(cell)) return upper_ ? 1 : 0;
+  // ε may lie far outside the window.
+  const auto start = static_cast<std::size_t>(std::clamp(cell, 0.0, static_cast<double>(mass_.size())));
   double sum = 0, errors = 0, fall = 0, power = 0;
   const double fall_ratio = std::exp(-step_), power_ratio = std::exp(-tilt_ * step_);
   bool begun = false;
-  for (std::size_t j = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, start)); j < mass_.size(); ++j) {
+  for (std::size_t j = start; j < mass_.size(); ++j) {
     double weight = 0;
     if (!begun) {
       const double above = step_ * (first_ + static_cast<double>(j)) + offset_ - epsilon;
