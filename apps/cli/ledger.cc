@@ -67,7 +67,6 @@ nlohmann::json ToJson(const DataSetRecord& set, const std::optional<double>& del
                       {"epsilon", Number(EpsilonOf(t.mu_squared, delta.value_or(t.delta)))},
                       {"delta", delta.value_or(t.delta)}});
   return {{"data", set.id.name},
-          {"sha256", set.id.digest.empty() ? nlohmann::json(nullptr) : nlohmann::json(set.id.digest)},
           {"limit_epsilon", set.limit_epsilon ? Number(*set.limit_epsilon) : nlohmann::json(nullptr)},
           {"limit_delta", set.limit_delta ? Number(*set.limit_delta) : nlohmann::json(nullptr)},
           {"totals", totals},

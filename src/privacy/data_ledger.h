@@ -13,7 +13,7 @@ namespace tacit {
 // where there is one, by the digest of its file: a copy under another name is the same data.
 struct DataSetId {
   std::string name;
-  std::string digest;                       // SHA-256 in hex; empty: none
+  std::string digest;                       // SHA-256 in hex; empty: none. Read off the data: never shown
 };
 
 struct DataRun {
