@@ -339,8 +339,32 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forw
   return out;
 }
 
+// An integrand that is analytic in a strip around the real line, |Im x| < MostB().
+class StripQuadrature : public Quadrature {
+ public:
+  double RuleError(double c, double step, double s) const override {
+    double best = 0;
+    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
+      best = std::max(best, 2 * M_PI * b / step - Growth(c, s, b));
+    return best < 1 ? kInf : 4 * std::exp(-best);
+  }
+
+ protected:
+  double BestStep(double c, double s) const {
+    double best = 0;
+    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
+      best = std::max(best, 2 * M_PI * b / (kMargin + Growth(c, s, b)));
+    return best;
+  }
+
+ private:
+  // ∫|integrand(x + ib)| ≤ e^{growth} M(c).
+  virtual double Growth(double c, double s, double b) const = 0;
+  virtual double MostB() const = 0;
+};
+
 // The two directions of Poisson sampling: M(z) = ∫ φ(x) e^{aℓ(x)} dx with a = 1 + z or a = −z.
-class PoissonLoss final : public Quadrature {
+class PoissonLoss final : public StripQuadrature {
  public:
   PoissonLoss(double q, double mu, bool remove) : q_(q), mu_(mu), remove_(remove) {}
   bool Fill(double c, double s_max, Table& out) const override {
@@ -387,12 +411,6 @@ class PoissonLoss final : public Quadrature {
     out.Normalise(scale, 1.01 * (pruned + 2 * ends / step), std::log(step) - 0.5 * std::log(2 * M_PI));
     return true;
   }
-  double RuleError(double c, double step, double s) const override {
-    double best = 0;
-    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
-      best = std::max(best, 2 * M_PI * b / step - Growth(c, s, b));
-    return best < 1 ? kInf : 4 * std::exp(-best);
-  }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
     return RoundToGrid(q_, mu_, -kFarthest, remove_, !remove_, 0, step, upper);
   }
@@ -430,24 +448,17 @@ class PoissonLoss final : public Quadrature {
   }
 
  private:
-  // ∫|integrand(x + ib)| ≤ e^{growth} M(c) for |b| < π/μ.
-  double Growth(double c, double s, double b) const {
+  double Growth(double c, double s, double b) const override {
     return b * b / 2 + s * mu_ * b + (remove_ ? 0 : -c * std::log(std::cos(mu_ * b / 2)));
   }
-  double MostB() const { return std::min(0.95 * M_PI / mu_, 9.2); }
-  double BestStep(double c, double s) const {
-    double best = 0;
-    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
-      best = std::max(best, 2 * M_PI * b / (kMargin + Growth(c, s, b)));
-    return best;
-  }
+  double MostB() const override { return std::min(0.95 * M_PI / mu_, 9.2); }
   double q_, mu_;
   bool remove_;
 };
 
 // Substitution: x = μ/2 + u, u = log(1 + e^t), and the trapezoid rule in t.
 //   M(z) = p₀ + ∫₀^∞ φ(μ/2 + u) (e^{(1+z)ℓ} + e^{−zℓ}) du,  p₀ = (1 − q)(2Φ(μ/2) − 1).
-class SubstitutedLoss final : public Quadrature {
+class SubstitutedLoss final : public StripQuadrature {
  public:
   SubstitutedLoss(double q, double mu) : q_(q), mu_(mu), atom_((1 - q) * std::erf(mu / 2 * M_SQRT1_2)) {}
   bool Fill(double c, double s_max, Table& out) const override {
@@ -504,12 +515,6 @@ class SubstitutedLoss final : public Quadrature {
     out.Normalise(scale, 1.01 * missing, std::log(step) - 0.5 * std::log(2 * M_PI));
     return true;
   }
-  double RuleError(double c, double step, double s) const override {
-    double best = 0;
-    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
-      best = std::max(best, 2 * M_PI * b / step - Growth(c, s, b));
-    return best < 1 ? kInf : 4 * std::exp(-best);
-  }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
     return RoundToGrid(q_, mu_, mu_ / 2, true, true, atom_, step, upper);
   }
@@ -524,16 +529,10 @@ class SubstitutedLoss final : public Quadrature {
   }
 
  private:
-  double Growth(double c, double s, double b) const {
+  double Growth(double c, double s, double b) const override {
     return b * b / 2 + s * mu_ * b - c * std::log(std::cos(mu_ * b / 2)) - std::log(std::cos(b));
   }
-  double MostB() const { return std::min(0.95 * M_PI / mu_, 1.5); }
-  double BestStep(double c, double s) const {
-    double best = 0;
-    for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
-      best = std::max(best, 2 * M_PI * b / (kMargin + Growth(c, s, b)));
-    return best;
-  }
+  double MostB() const override { return std::min(0.95 * M_PI / mu_, 1.5); }
   double q_, mu_, atom_;
 };
 
