@@ -118,8 +118,8 @@ class Shard {
   double norm(std::size_t i) const { return data_->norm[At(i)]; }  // ≥ ‖row i‖₂
   double row_value(std::size_t i) const { return data_->row_value[At(i)]; }  // where row_value is filled
   const Dataset& dataset() const { return *data_; }
-  // These rows were read and are not needed until the next pass. Says nothing about rows in memory; of rows in a file
-  // the pages may go.
+  // These rows were read and are not needed until the next pass. Says nothing about rows in memory; of rows
+  // in a file the pages may go.
   void Done(std::size_t first, std::size_t count) const {
     if (data_->mapped) Forget(first, count);
   }
