@@ -218,8 +218,8 @@ TEST_F(Runs, PaperModeIsCalibratedAsPrintedWhateverTheAdjacency) {
 TEST_F(Runs, NeighboursDoNotShareReplayableNoise) {
   std::string rows;
   for (int i = 0; i < 40; ++i) rows += fmt::format("{} 1:{} 2:1\n", i % 2 == 0 ? 1 : -1, i % 3);
-  const auto train = [&](const std::string& text) {
-    return Good({{"data.source", Write("same.svm", text).string()},
+  const auto train = [&](const std::string& text, const char* file = "same.svm") {
+    return Good({{"data.source", Write(file, text).string()},
                  {"data.rows", "40"},
                  {"data.features", "2"},
                  {"algorithm.rounds", "1"},
@@ -228,6 +228,8 @@ TEST_F(Runs, NeighboursDoNotShareReplayableNoise) {
   };
   const RunResult a = train(rows), again = train(rows), b = train("-1" + rows.substr(1));
   EXPECT_EQ(a.model, again.model);
+  fs::create_directory(folder_ / "elsewhere");
+  EXPECT_EQ(a.model, train(rows, "elsewhere/same.svm").model);  // a folder's name is not part of the run
   // One record moves the model by at most γ·2B/(n m) per client; the noise is thousands of times that.
   EXPECT_GT(std::abs(a.model[0] - b.model[0]), 0.25 * 2.0 / 40);
 }
