@@ -663,4 +663,19 @@ Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {
   return Worst(*this, [&](const Model& m) { return DeltaOfModel(m, options_, epsilon.value()); });
 }
 
+Result<double> RenyiEpsilon(const Accountant& account, Delta delta) {
+  double worst = 0;
+  for (const Model& m : Models(account, true)) {
+    const double infinite = InfiniteUpper(m);
+    double epsilon = kInf;
+    // The largest loss is the divergence of order ∞.
+    if (!m.open && delta.value() >= infinite) epsilon = m.most_loss;
+    if (!m.open && delta.value() > infinite)
+      epsilon = std::min(
+          epsilon, RenyiEpsilon(Everything(m), (delta.value() - infinite) * (1 - 2 * kU), m.rho));
+    worst = std::max(worst, epsilon);
+  }
+  return worst;
+}
+
 }  // namespace tacit

@@ -62,4 +62,10 @@ class Accountant {
   std::vector<Line> lines_;
 };
 
+// The ε that Rényi divergences of the same events give with the best known conversion, at the best real order
+// (Canonne, Kamath, Steinke 2020), rounded up: never below EpsilonAt's lower end, and what accountants by
+// Rényi divergences can reach at most. For comparison; EpsilonAt is at least as good wherever it has another
+// way.
+Result<double> RenyiEpsilon(const Accountant&, Delta);
+
 }  // namespace tacit
