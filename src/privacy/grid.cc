@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "privacy/transform.h"
@@ -48,8 +49,9 @@ std::optional<GridCurve> GridCurve::Make(const Composition& all, double c, bool 
 
   const auto n = cells;
   const Transform transform(n);
-  std::vector<Complex> product(n, Complex{1, 0});
-  std::vector<Wide> log_modulus(n, 0), log_most(n, 0);
+  const std::size_t half = n / 2 + 1;  // frequencies; the others are conjugates
+  std::vector<Complex> product(half, Complex{1, 0});
+  std::vector<Wide> log_modulus(half, 0), log_most(half, 0);
   double lost = 0, total_count = 0;
   std::vector<std::pair<GridMass, double>> terms;
   for (const auto& term : all.terms) {
@@ -62,21 +64,21 @@ std::optional<GridCurve> GridCurve::Make(const Composition& all, double c, bool 
     out.relative_ += term.count * (m->error + 4e-12);
     total_count += term.count;
 
-    std::vector<Complex> z(n);
+    std::vector<Wide> folded(n);
     Wide mass = 0;
     for (std::size_t j = 0; j < m->mass.size(); ++j) {
       if (!(m->mass[j] > 0)) continue;
       const auto index = m->first + static_cast<std::ptrdiff_t>(j);
       const double p =
           std::exp(std::log(m->mass[j]) + c * (step * static_cast<double>(index) - m->shift) - k);
-      z[static_cast<std::size_t>(index) & (n - 1)].re += p;
+      folded[static_cast<std::size_t>(index) & (n - 1)] += p;
       mass += p;
     }
-    transform.Forward(z);
+    const std::vector<Complex> z = transform.Forward(folded);
     const Wide fold = kEps * (static_cast<Wide>(m->mass.size()) / static_cast<Wide>(n) + 1);
     const Wide e = (transform.error() + fold) * mass * (1 + static_cast<Wide>(n) * kEps);
-    for (std::size_t f = 0; f < n; ++f) {
-      const Wide modulus = std::max<Wide>(std::sqrt(z[f].re * z[f].re + z[f].im * z[f].im), 1e-4000L);
+    for (std::size_t f = 0; f < half; ++f) {
+      const Wide modulus = std::max<Wide>(std::sqrt(std::norm(z[f])), std::numeric_limits<Wide>::min());
       log_modulus[f] += static_cast<Wide>(term.count) * std::log(modulus);
       log_most[f] += static_cast<Wide>(term.count) * (std::log(modulus + e) + 8 * kEps);
       product[f] = product[f] * Power(z[f], static_cast<std::size_t>(term.count));
@@ -84,12 +86,13 @@ std::optional<GridCurve> GridCurve::Make(const Composition& all, double c, bool 
     terms.emplace_back(std::move(*m), term.count);
   }
   Wide error = 0, size = 0;
-  for (std::size_t f = 0; f < n; ++f) {
+  for (std::size_t f = 0; f < half; ++f) {
     const Wide most = std::exp(log_most[f]), modulus = std::exp(log_modulus[f]);
-    error += std::max<Wide>(0, most - modulus) + most * 8 * kEps * (total_count + 4);
-    size += most;
+    const Wide twice = f == 0 || f == n / 2 ? 1 : 2;
+    error += twice * (std::max<Wide>(0, most - modulus) + most * 8 * kEps * (total_count + 4));
+    size += twice * most;
   }
-  transform.Backward(product);
+  const std::vector<Wide> sum = transform.Backward(product);
   out.entry_error_ =
       static_cast<double>((error + (transform.error() + kEps) * size) / static_cast<Wide>(n)) * (1 + 1e-9);
 
@@ -100,22 +103,21 @@ std::optional<GridCurve> GridCurve::Make(const Composition& all, double c, bool 
   out.mass_.resize(n);
   for (std::size_t j = 0; j < n; ++j) {
     const auto index = static_cast<std::ptrdiff_t>(out.first_) + static_cast<std::ptrdiff_t>(j);
-    out.mass_[j] =
-        static_cast<double>(product[static_cast<std::size_t>(index) & (n - 1)].re / static_cast<Wide>(n));
+    out.mass_[j] = static_cast<double>(sum[static_cast<std::size_t>(index) & (n - 1)] / static_cast<Wide>(n));
   }
   // Chernoff's bound for what lies outside: of probability above the window, and of tilted mass on both
   // sides.
   double log_above = kInf, log_wrapped_above = kInf, log_wrapped_below = kInf;
   for (const double d : {0.05 * c, 0.1 * c, 0.25 * c, 0.6 * c, 2 / spread, 4 / spread, 8 / spread}) {
-    const auto sum = [&](double t) {
+    const auto moment = [&](double t) {
       double k = 0;
       for (const auto& [m, count] : terms) k += count * (LogMoment(m, step, t) + 1e-12);
       return k;
     };
-    const double k = sum(c + d);
+    const double k = moment(c + d);
     log_above = std::min(log_above, k - (c + d) * top);
     log_wrapped_above = std::min(log_wrapped_above, k - out.log_scale_ - d * top);
-    if (d < c) log_wrapped_below = std::min(log_wrapped_below, sum(c - d) - out.log_scale_ + d * bottom);
+    if (d < c) log_wrapped_below = std::min(log_wrapped_below, moment(c - d) - out.log_scale_ + d * bottom);
   }
   out.lost_ = (upper ? lost : 0) + std::exp(log_above);
   out.outside_ = (std::exp(log_wrapped_above) + std::exp(log_wrapped_below)) * (1 + 1e-6);

@@ -132,32 +132,34 @@ Edge FindEdge(const Loss& loss, double rounds, double eta, double sign) {
 // products; the way back adds its own. An error E_k at frequency k changes each of N cells by at most
 // |E_k|/N.
 struct Sum {
-  std::vector<Complex> at;
+  std::vector<Wide> at;
   Wide error = 0;
 };
 Sum Convolve(const Loss& loss, std::size_t rounds, std::size_t cells) {
   Sum out;
-  out.at.resize(cells);
+  std::vector<Wide> folded(cells);
   const Transform transform(cells);
   Wide mass = 0;
   for (std::ptrdiff_t j = -loss.n; j <= loss.n; ++j) {
     const Wide p = loss.at[static_cast<std::size_t>(loss.n + j)];
-    out.at[static_cast<std::size_t>(j) & (cells - 1)].re += p;
+    folded[static_cast<std::size_t>(j) & (cells - 1)] += p;
     mass += p;
   }
-  transform.Forward(out.at);
+  std::vector<Complex> transformed = transform.Forward(folded);
   // The folding above rounds too: fewer than 2n/N + 1 times per cell.
   const Wide fold = kEps * (static_cast<Wide>(loss.at.size()) / static_cast<Wide>(cells) + 1);
   const Wide e = (transform.error() + fold) * mass * (1 + static_cast<Wide>(cells) * kEps);
   const auto t = static_cast<Wide>(rounds);
   Wide powers = 0;
-  for (Complex& z : out.at) {
-    const Wide modulus = std::sqrt(z.re * z.re + z.im * z.im) * (1 + 4 * kEps) + e;
-    powers += std::pow(modulus, t - 1) * std::max<Wide>(modulus, 1);
+  for (std::size_t f = 0; f < transformed.size(); ++f) {
+    Complex& z = transformed[f];
+    const Wide modulus = std::sqrt(std::norm(z)) * (1 + 4 * kEps) + e;
+    const Wide twice = f == 0 || f == cells / 2 ? 1 : 2;  // the conjugates
+    powers += twice * std::pow(modulus, t - 1) * std::max<Wide>(modulus, 1);
     z = Power(z, rounds);
   }
-  transform.Backward(out.at);
-  for (Complex& z : out.at) z.re /= static_cast<Wide>(cells);
+  out.at = transform.Backward(transformed);
+  for (Wide& x : out.at) x /= static_cast<Wide>(cells);
   out.error = 1.01L * (t * e + 6 * kEps * t + transform.error() + kEps) * powers;
   return out;
 }
@@ -244,7 +246,7 @@ Result<double> SubsampledEpsilon(Probability q, Mu mu, std::size_t rounds, Delta
   const Wide goal = target * (1 - 16 * kEps * static_cast<Wide>(cells));
   Wide tail = 0, w = 0;
   for (std::ptrdiff_t j = last - 1; j > first && j > 0; --j) {
-    tail += sum.at[static_cast<std::size_t>(j) & (cells - 1)].re;
+    tail += sum.at[static_cast<std::size_t>(j) & (cells - 1)];
     const Wide next = step * tail + keep * w;
     if (next > goal) {
       const Wide part = std::clamp<Wide>((goal - w) / (next - w), 0, 1);

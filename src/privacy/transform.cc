@@ -1,0 +1,32 @@
+#include "privacy/transform.h"
+
+#include <bit>
+
+// One thread, and few plans kept: one of a million points takes 16 MB.
+#define POCKETFFT_NO_MULTITHREADING
+#define POCKETFFT_CACHE_SIZE 4
+#include <gemmi/third_party/pocketfft_hdronly.h>
+
+namespace tacit {
+namespace {
+
+constexpr auto kReal = static_cast<std::ptrdiff_t>(sizeof(Wide));
+constexpr auto kComplex = static_cast<std::ptrdiff_t>(sizeof(Complex));
+
+}  // namespace
+
+Wide Transform::error() const { return 12 * kEps * static_cast<Wide>(std::bit_width(size_ - 1)); }
+
+std::vector<Complex> Transform::Forward(const std::vector<Wide>& x) const {
+  std::vector<Complex> out(size_ / 2 + 1);
+  pocketfft::r2c<Wide>({size_}, {kReal}, {kComplex}, 0, pocketfft::FORWARD, x.data(), out.data(), 1);
+  return out;
+}
+
+std::vector<Wide> Transform::Backward(const std::vector<Complex>& x) const {
+  std::vector<Wide> out(size_);
+  pocketfft::c2r<Wide>({size_}, {kComplex}, {kReal}, 0, pocketfft::BACKWARD, x.data(), out.data(), 1);
+  return out;
+}
+
+}  // namespace tacit
