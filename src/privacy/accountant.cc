@@ -13,6 +13,7 @@
 
 #include "privacy/gdp.h"
 #include "privacy/grid.h"
+#include "privacy/renyi.h"
 #include "privacy/saddle_point.h"
 
 namespace tacit {
@@ -53,6 +54,15 @@ Key KeyOf(const PrivacyEvent& event) {
       event);
 }
 bool Before(const Accountant::Line& a, const Accountant::Line& b) {
+  const auto* left = std::get_if<RenyiEvent>(&a.event);
+  const auto* right = std::get_if<RenyiEvent>(&b.event);
+  if (left != nullptr && right != nullptr) {
+    const auto before = [](const RenyiEvent::Point& x, const RenyiEvent::Point& y) {
+      return std::make_pair(x.order, x.epsilon.value()) < std::make_pair(y.order, y.epsilon.value());
+    };
+    return std::lexicographical_compare(left->curve.begin(), left->curve.end(), right->curve.begin(),
+                                        right->curve.end(), before);
+  }
   return std::make_pair(a.event.index(), KeyOf(a.event)) < std::make_pair(b.event.index(), KeyOf(b.event));
 }
 
@@ -62,6 +72,7 @@ Status Check(const PrivacyEvent& event, Adjacency adjacency) {
                 "a sample of fixed size under {} adjacency: its size would change with the data; account for "
                 "it under replace-one",
                 Name(adjacency));
+  if (const auto* e = std::get_if<RenyiEvent>(&event)) TACIT_OK(Check(*e));
   if (const auto* e = std::get_if<PrivUnitEvent>(&event))
     if (!(e->q.value() > 0 && e->q.value() <= 0.5 && e->p.value() >= e->q.value() && e->p.value() < 1))
       return Fail(
@@ -128,16 +139,6 @@ Interval AddDelta(double q, double mu, double epsilon) {
   out.lower = Widened(rest - slack, rest + slack, std::max(0.0, inner) + tilt, mu).lower;
   out.upper = Widened(rest - slack, rest + slack, std::max(0.0, inner - tilt), mu).upper;
   return out;
-}
-
-double Tau(double sigma, std::uint64_t clients) {
-  double sum = 0;
-  const auto term = [&](double k) { return std::exp(-2 * M_PI * M_PI * sigma * sigma * k / (k + 1)); };
-  const std::uint64_t n = std::min<std::uint64_t>(clients, 1000);
-  for (std::uint64_t k = 1; k < n; ++k) sum += term(static_cast<double>(k));
-  // Terms fall with k.
-  if (clients > n) sum += static_cast<double>(clients - n) * term(static_cast<double>(n));
-  return 10 * sum * (1 + 1e-12);
 }
 
 class Builder {
@@ -225,20 +226,17 @@ class Builder {
   void Take(const JointGaussianEvent& e) { Mu2(e.mu.value()); }
   void Take(const DiscreteGaussianEvent& e) {
     if (e.sensitivity == 0) return;
-    const double s = e.sigma.value(), d = e.sensitivity;
+    const double s = e.sigma.value();
     // One coordinate is exact as long as its lattice fits; some vector moves one coordinate alone.
     if ((e.dimension == 1 || !upper_) && s <= 1e4) {
       Lattice(DiscreteGaussianLattice(s, e.sensitivity));
     } else if (upper_) {
-      Zcdp(MulUp(0.5, MulUp(DivUp(d, s), DivUp(d, s))));
+      Zcdp(ZcdpCost(e).value());
     }
   }
   void Take(const DistributedDiscreteGaussianEvent& e) {
     if (!upper_) return;                 // no pair is known to attain the bound
-    const double n = static_cast<double>(e.clients), d = static_cast<double>(e.dimension);
-    const double root = e.sensitivity.value() / (std::sqrt(n) * e.sigma.value()) +
-                        Tau(e.sigma.value(), e.clients) * std::sqrt(d);
-    Zcdp(root * root / 2 * (1 + 1e-12));
+    Zcdp(ZcdpCost(e).value());
   }
   void Take(const LaplaceEvent& e) {
     const double epsilon = e.epsilon.value();
@@ -289,6 +287,11 @@ class Builder {
   }
   void Take(const FixedSizeGaussianEvent& e) { Sampled(e.rate.value(), e.mu.value(), true); }
   void Take(const NonPrivateEvent&) { out_.open = true; }
+  void Take(const RenyiEvent& e) {
+    if (!upper_) return;                 // a constant has any curve
+    out_.most_loss = kInf;
+    out_.smooth.imported.push_back({std::make_shared<const RenyiCurve>(e), count_});
+  }
 
   Adjacency adjacency_;
   Side side_;
@@ -551,7 +554,7 @@ std::vector<Model> Models(const Accountant& account, bool upper) {
 bool Differ(const Accountant& account) {  // whether upper and lower bounds come from different models
   return std::any_of(account.lines().begin(), account.lines().end(), [&](const Accountant::Line& l) {
     return std::holds_alternative<FixedSizeGaussianEvent>(l.event) ||
-           std::holds_alternative<ZcdpEvent>(l.event) ||
+           std::holds_alternative<ZcdpEvent>(l.event) || std::holds_alternative<RenyiEvent>(l.event) ||
            std::holds_alternative<DistributedDiscreteGaussianEvent>(l.event) ||
            std::holds_alternative<DiscreteGaussianEvent>(l.event) ||
            (std::holds_alternative<PoissonGaussianEvent>(l.event) &&
@@ -561,7 +564,8 @@ bool Differ(const Accountant& account) {  // whether upper and lower bounds come
 
 Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double delta) {
   if (m.open) return {kInf, kInf, "a release promises nothing"};
-  if (m.smooth.terms.empty() && m.lattices.empty() && m.rho == 0) {
+  const bool renyi_only = m.rho > 0 || !m.smooth.imported.empty();
+  if (m.smooth.terms.empty() && m.lattices.empty() && !renyi_only) {
     const Delta d = Delta::Proven(delta);
     const Mu up = Mu::Proven(SqrtUp(m.smooth.mu_squared));
     const Mu low = Mu::Proven(std::sqrt(m.mu_squared_lower) * (1 - 2 * kU));
@@ -570,7 +574,7 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
   const double infinite = InfiniteUpper(m), infinite_lower = InfiniteLower(m);
   Bracket out{0, kInf, "largest possible loss"};
   if (delta < infinite_lower) return {kInf, kInf, "the probability of an infinite loss is above delta"};
-  if (m.rho > 0) {
+  if (renyi_only) {
     out.method = "Rényi divergences";
     if (delta > infinite) out.upper = RenyiEpsilon(Everything(m), (delta - infinite) * (1 - 2 * kU), m.rho);
     return out;
@@ -594,7 +598,7 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
 Bracket DeltaOfModel(const Model& m, const AccountOptions& options, double epsilon) {
   if (m.open) return {1, 1, "a release promises nothing"};
   if (epsilon == kInf) return {InfiniteLower(m), InfiniteUpper(m), "probability of an infinite loss"};
-  if (m.rho > 0)
+  if (m.rho > 0 || !m.smooth.imported.empty())
     return {0, std::min(1.0, RenyiDelta(Everything(m), epsilon, m.rho) + InfiniteUpper(m)),
             "Rényi divergences"};
   const Curve curve = CurveOf(m, options, std::nullopt, epsilon);

@@ -1,5 +1,6 @@
 #include "privacy/event.h"
 
+#include <algorithm>
 #include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/erf.hpp>
 #include <cmath>
@@ -25,26 +26,74 @@ MuSquared OfPure(double epsilon) {
   return std::isfinite(mu) && mu >= 0 ? MuSquared::Proven(MulUp(mu, mu)) : MuSquared::Proven(kInf);
 }
 
+double Tau(double sigma, std::uint64_t clients) {
+  double sum = 0;
+  const auto term = [&](double k) { return std::exp(-2 * M_PI * M_PI * sigma * sigma * k / (k + 1)); };
+  const std::uint64_t n = std::min<std::uint64_t>(clients, 1000);
+  for (std::uint64_t k = 1; k < n; ++k) sum += term(static_cast<double>(k));
+  // Terms fall with k.
+  if (clients > n) sum += static_cast<double>(clients - n) * term(static_cast<double>(n));
+  return 10 * sum * (1 + 1e-12);
+}
+
+double Half(double mu) { return MulUp(0.5, MulUp(mu, mu)); }
+
 }  // namespace
 
 MuSquared Cost(const PrivacyEvent& event) {
+  if (const auto* e = std::get_if<GaussianEvent>(&event)) return Squared(e->mu);
+  if (const auto* e = std::get_if<JointGaussianEvent>(&event)) return Squared(e->mu);
+  const Epsilon pure = PureCost(event);
+  return pure.value() < kInf ? OfPure(pure.value()) : MuSquared::Proven(kInf);
+}
+
+Epsilon PureCost(const PrivacyEvent& event) {
   return std::visit(
       [](const auto& e) {
         using E = std::decay_t<decltype(e)>;
-        if constexpr (std::is_same_v<E, GaussianEvent> || std::is_same_v<E, JointGaussianEvent>) {
-          return Squared(e.mu);
-        } else if constexpr (std::is_same_v<E, LaplaceEvent> || std::is_same_v<E, RandomizedResponseEvent> ||
-                             std::is_same_v<E, ScalarDpEvent> || std::is_same_v<E, PureEvent>) {
-          return OfPure(e.epsilon.value());
+        if constexpr (std::is_same_v<E, LaplaceEvent> || std::is_same_v<E, RandomizedResponseEvent> ||
+                      std::is_same_v<E, ScalarDpEvent> || std::is_same_v<E, PureEvent>) {
+          return e.epsilon;
+        } else if constexpr (std::is_same_v<E, ApproximateEvent>) {
+          return e.delta.value() == 0 ? e.epsilon : Epsilon::Proven(kInf);
         } else if constexpr (std::is_same_v<E, DiscreteLaplaceEvent>) {
-          return OfPure(MulUp(e.epsilon_per_step.value(), e.sensitivity));
+          return Epsilon::Proven(MulUp(e.epsilon_per_step.value(), e.sensitivity));
         } else if constexpr (std::is_same_v<E, PrivUnitEvent>) {
-          return OfPure(EpsilonOf(e));
+          return Epsilon::Proven(EpsilonOf(e));
         } else {
-          return MuSquared::Proven(kInf);
+          return Epsilon::Proven(kInf);
         }
       },
       event);
+}
+
+Rho ZcdpCost(const PrivacyEvent& event) {
+  const double rho = std::visit(
+      [&](const auto& e) {
+        using E = std::decay_t<decltype(e)>;
+        if constexpr (std::is_same_v<E, GaussianEvent> || std::is_same_v<E, JointGaussianEvent>) {
+          return Half(e.mu.value());
+        } else if constexpr (std::is_same_v<E, PoissonGaussianEvent> ||
+                             std::is_same_v<E, FixedSizeGaussianEvent>) {
+          return e.rate.value() > 0 ? Half(e.mu.value()) : 0.0;
+        } else if constexpr (std::is_same_v<E, DiscreteGaussianEvent>) {
+          return Half(DivUp(static_cast<double>(e.sensitivity), e.sigma.value()));
+        } else if constexpr (std::is_same_v<E, DistributedDiscreteGaussianEvent>) {
+          if (!(e.sigma.value() >= 0.5) || e.clients < 1) return kInf;      // beyond the theorem
+          const double n = static_cast<double>(e.clients), d = static_cast<double>(e.dimension);
+          const double root = e.sensitivity.value() / (std::sqrt(n) * e.sigma.value()) +
+                              Tau(e.sigma.value(), e.clients) * std::sqrt(d);
+          return root * root / 2 * (1 + 1e-12);
+        } else if constexpr (std::is_same_v<E, ZcdpEvent>) {
+          return e.rho.value();
+        } else {
+          const double epsilon = PureCost(event).value();
+          return epsilon < kInf ? epsilon * std::tanh(epsilon / 2) * (1 + 1e-14) + 0x1p-1074 * (epsilon > 0)
+                                : kInf;
+        }
+      },
+      event);
+  return Rho::Proven(rho);
 }
 
 double EpsilonOf(const PrivUnitEvent& e) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "core/units.h"
 
@@ -87,6 +88,16 @@ struct ZcdpEvent {  // anything that is ρ-zCDP
   Rho rho;
 };
 
+// Anything with Rényi divergences of at most these between neighbours, in both directions: a curve that was
+// computed elsewhere. Nothing is assumed of other orders but what follows: see renyi.h.
+struct RenyiEvent {
+  struct Point {
+    double order;  // above 1, rising
+    Epsilon epsilon;  // D_order(P‖Q) at most
+  };
+  std::vector<Point> curve;
+};
+
 // Gaussian noise on the sum over a secret sample that takes each unit with probability `rate`, anew in each
 // round. μ = sensitivity/σ, the sensitivity to one unit: its norm under add-remove and zero-out, the
 // distance of two values under replace-one.
@@ -109,11 +120,19 @@ using PrivacyEvent =
     std::variant<GaussianEvent, JointGaussianEvent, DiscreteGaussianEvent, DistributedDiscreteGaussianEvent,
                  LaplaceEvent, DiscreteLaplaceEvent, RandomizedResponseEvent, PrivUnitEvent, ScalarDpEvent,
                  PureEvent, ApproximateEvent, ZcdpEvent, PoissonGaussianEvent, FixedSizeGaussianEvent,
-                 NonPrivateEvent>;
+                 NonPrivateEvent, RenyiEvent>;
 
 // μ² of a Gaussian-DP bound of the event, which adds up under adaptive composition: exact for the Gaussians;
 // for ε-DP events μ = 2Φ⁻¹(e^ε/(1 + e^ε)); ∞ for events without one.
 MuSquared Cost(const PrivacyEvent&);
+
+// ρ of a zCDP bound of the event (D_α ≤ αρ for every α > 1), which adds up under adaptive composition: μ²/2
+// for Gaussians, the same without regard to sampling for sampled ones, ε tanh(ε/2) for ε-DP, what the papers
+// prove for discrete Gaussians; ∞ for events without one. Proofs: docs/accounting.md.
+Rho ZcdpCost(const PrivacyEvent&);
+
+// The ε of events that are ε-DP, rounded up; ∞ for the others.
+Epsilon PureCost(const PrivacyEvent&);
 
 // PrivUnit with the cap that estimates best at ε for the direction: with t = ⟨V, u⟩, (1 + t)/2 ~ Beta(a, a),
 // a = (d − 1)/2, the cap {t ≥ γ} where γ equals the estimator's factor

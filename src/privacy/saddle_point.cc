@@ -5,6 +5,8 @@
 #include <complex>
 #include <utility>
 
+#include "privacy/renyi.h"
+
 namespace tacit {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr double kU = 0x1p-53;
 constexpr double kAccuracy = 1e-15;      // aimed at for what is left out, relative to δ
 
 // sup over L of (1 − e^{ε−L})₊ e^{−t(L−ε)}, attained at e^{L−ε} = 1 + 1/t.
-double LogKappa(double t) { return t > 0 ? t * std::log(t) - (1 + t) * std::log1p(t) : 0; }
+double LogKappa(double t) { return t > 0 ? -t * std::log1p(1 / t) - std::log1p(t) : 0; }
 
 double Up(const Cumulants& k) { return k.value + k.error; }
 
@@ -310,40 +312,65 @@ Interval Contour::DeltaAt(double epsilon) const {
 
 namespace {
 
-// The smallest value of f(log t), by a scan and a golden section; any t is valid.
+// The smallest value of f(log t), by a scan and a golden section; any t is valid. `corners` are values of t
+// at which f may have one, and which are worth a look.
 template <class F>
-double Smallest(F f) {
-  double best_at = 0, best = kInf;
-  for (double x = -20; x <= 20; x += 0.5)
-    if (const double v = f(x); v < best) best = v, best_at = x;
-  double low = best_at - 0.5, high = best_at + 0.5;
+double Smallest(const std::vector<double>& corners, F f) {
+  std::vector<double> at;
+  for (double x = -20; x <= 20; x += 0.5) at.push_back(x);
+  // A little before the corner: beyond the last one f is ∞.
+  for (const double t : corners) at.push_back(std::log(t) - 4 * kU * (1 + std::abs(std::log(t))));
+  std::sort(at.begin(), at.end());
+  std::size_t best_at = 0;
+  double best = kInf;
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (const double v = f(at[i]); v < best) best = v, best_at = i;
   constexpr double kGolden = 0.6180339887498949;
-  double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
-  double at_left = f(left), at_right = f(right);
-  for (int i = 0; i < 40; ++i) {
-    best = std::min({best, at_left, at_right});
-    if (at_left < at_right) {
-      high = std::exchange(right, left);
-      at_right = at_left;
-      at_left = f(left = high - kGolden * (high - low));
-    } else {
-      low = std::exchange(left, right);
-      at_left = at_right;
-      at_right = f(right = low + kGolden * (high - low));
+  const auto between = [&](double low, double high) {
+    double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
+    double at_left = f(left), at_right = f(right);
+    for (int i = 0; i < 40; ++i) {
+      best = std::min({best, at_left, at_right});
+      if (at_left < at_right) {
+        high = std::exchange(right, left);
+        at_right = at_left;
+        at_left = f(left = high - kGolden * (high - low));
+      } else {
+        low = std::exchange(left, right);
+        at_left = at_right;
+        at_right = f(right = low + kGolden * (high - low));
+      }
     }
+  };
+  const double low = best_at > 0 ? at[best_at - 1] : at[best_at] - 0.5;
+  const double high = best_at + 1 < at.size() ? at[best_at + 1] : at[best_at] + 0.5;
+  if (corners.empty()) {
+    between(low, high);
+  } else {
+    between(low, at[best_at]);
+    between(at[best_at], high);
   }
   return best;
 }
 
+std::vector<double> Corners(const Composition& all) {
+  std::vector<double> out;
+  for (const auto& i : all.imported)
+    for (const double t : i.curve->corners())
+      if (t > 0) out.push_back(t);
+  return out;
+}
+
 double RenyiBound(const Composition& all, double rho, double t) {
-  const double zcdp = rho * t * (t + 1);
+  double zcdp = rho * t * (t + 1);
+  for (const auto& i : all.imported) zcdp += i.count * i.curve->At(t) * (1 + 0x1p-45);
   return (Up(At(all, t)) + zcdp * (1 + 1e-15) + LogKappa(t)) + 1e-15 * (1 + t + zcdp);
 }
 
 }  // namespace
 
 double RenyiDelta(const Composition& all, double epsilon, double rho) {
-  const double log_delta = Smallest([&](double x) {
+  const double log_delta = Smallest(Corners(all), [&](double x) {
     const double t = std::exp(x);
     const double v = RenyiBound(all, rho, t) - t * epsilon + 4 * kU * t * epsilon;
     return std::isnan(v) ? kInf : v;
@@ -353,7 +380,7 @@ double RenyiDelta(const Composition& all, double epsilon, double rho) {
 
 double RenyiEpsilon(const Composition& all, double delta, double rho) {
   const double log_delta = std::log(delta);
-  const double epsilon = Smallest([&](double x) {
+  const double epsilon = Smallest(Corners(all), [&](double x) {
     const double t = std::exp(x);
     const double v = (RenyiBound(all, rho, t) - log_delta + 4 * kU * std::abs(log_delta)) / t;
     return std::isnan(v) ? kInf : v;

@@ -20,6 +20,8 @@
 
 namespace tacit {
 
+class RenyiCurve;
+
 // Independent releases with parameters fixed in advance.
 struct Composition {
   struct Term {
@@ -28,6 +30,12 @@ struct Composition {
   };
   std::vector<Term> terms;
   double mu_squared = 0;  // of all Gaussian releases together
+  // What is known of by Rényi curves alone; only RenyiDelta and RenyiEpsilon see it.
+  struct Imported {
+    std::shared_ptr<const RenyiCurve> curve;
+    double count;
+  };
+  std::vector<Imported> imported;
 };
 
 // K of the whole composition.
