@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLargestFile = std::size_t{64} << 20, kMostKinds = 10000;
-constexpr int kDeepest = 8;
+constexpr std::size_t kDeepest = 8;
 
 // Every type with the keys it may have. All may have count, adjacency and note as well.
 struct Type {
@@ -264,36 +264,68 @@ Result<std::string> TypeOf(const json& e, const std::string& place) {
   return type;
 }
 
-// The document, refusing what a reader and a program might see differently, and depths that no file needs.
+// A first pass over the text, for what a reader and a program might see differently and for depths that no
+// file needs. (The parser's own callback would look at all earlier events again for each.)
+class Scan : public nlohmann::json_sax<json> {
+ public:
+  std::string twice, error;
+  bool deep = false;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return Enter(); }
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return true;
+    twice = name;
+    return false;
+  }
+  bool end_object() override { return Leave(); }
+  bool start_array(std::size_t) override { return Enter(); }
+  bool end_array() override { return Leave(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    error = e.what();
+    return false;
+  }
+
+ private:
+  bool Enter() {
+    open_.emplace_back();
+    deep = open_.size() > kDeepest;
+    return !deep;
+  }
+  bool Leave() {
+    open_.pop_back();
+    return true;
+  }
+  std::vector<std::set<std::string>> open_;
+};
+
 Result<json> Document(std::string_view text, const std::string& name) {
   if (text.size() > kLargestFile)
     return Fail(Code::kMalformed, "{}: holds {} bytes, more than 64 MiB; join equal events by their count",
                 name, text.size());
-  std::vector<std::set<std::string>> open;
-  std::string twice;
-  bool deep = false;
-  const auto seen = [&](int depth, json::parse_event_t event, json& parsed) {
-    deep = deep || depth > kDeepest;
-    if (event == json::parse_event_t::object_start) open.emplace_back();
-    if (event == json::parse_event_t::object_end) open.pop_back();
-    if (event == json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
-      twice = parsed.get<std::string>();
-    return depth <= kDeepest;
-  };
+  Scan scan;
   try {
-    json document = json::parse(text, seen);
-    if (deep)
-      return Fail(Code::kMalformed, "{}: is nested too deeply; events are a list of plain objects", name);
-    if (!twice.empty())
-      return Fail(Code::kMalformed, "{}: has the key {} twice in one object; remove one", name,
-                  Quoted(twice));
-    return document;
+    if (json::sax_parse(text, &scan)) return json::parse(text);
   } catch (const json::exception& e) {
-    std::string_view why = e.what();
-    if (const auto end = why.find("] "); end != std::string_view::npos) why.remove_prefix(end + 2);
-    return Fail(Code::kMalformed, "{}: is not JSON ({}); see docs/events.md for a sample", name,
-                why.substr(0, 200));
+    scan.error = e.what();
   }
+  if (scan.deep)
+    return Fail(Code::kMalformed, "{}: is nested too deeply; events are a list of plain objects", name);
+  if (!scan.twice.empty())
+    return Fail(Code::kMalformed, "{}: has the key {} twice in one object; remove one", name,
+                Quoted(scan.twice));
+  std::string_view why = scan.error;
+  if (const auto end = why.find("] "); end != std::string_view::npos) why.remove_prefix(end + 2);
+  std::string plain(why.substr(0, 160));
+  for (char& c : plain)
+    if (static_cast<unsigned char>(c) < 32) c = ' ';
+  return Fail(Code::kMalformed, "{}: is not JSON ({}); see docs/events.md for a sample", name, plain);
 }
 
 // What a file that names no adjacency means.

@@ -158,7 +158,7 @@ TEST(EventJson, LargeFilesAreRefusedOrRead) {
     many += fmt::format(R"({}{{"type": "pure", "epsilon": {}}})", i == 0 ? "" : ",", 1 + i);
   EXPECT_NE(Error(many + "]}").find("more than 10000 different releases"), std::string::npos);
   EXPECT_NE(Error(std::string((std::size_t{64} << 20) + 1, ' ')).find("64 MiB"), std::string::npos);
-  EXPECT_NE(Error(std::string(1000000, '[')).find("x.json: is not JSON"), std::string::npos);
+  EXPECT_NE(Error(std::string(1000000, '[')).find("nested too deeply"), std::string::npos);
   std::string equal = R"({"events": [{"type": "pure", "epsilon": 1})";
   for (int i = 1; i < 100000; ++i) equal += R"(,{"type": "pure", "epsilon": 1})";
   EXPECT_EQ(Parsed(equal + "]}").lines()[0].count, 100000u);
