@@ -667,6 +667,11 @@ Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {
   return Worst(*this, [&](const Model& m) { return DeltaOfModel(m, options_, epsilon.value()); });
 }
 
+bool SameEvent(const PrivacyEvent& a, const PrivacyEvent& b) {
+  const Accountant::Line left{a, 1}, right{b, 1};
+  return !Before(left, right) && !Before(right, left);
+}
+
 Result<double> RenyiEpsilon(const Accountant& account, Delta delta) {
   double worst = 0;
   for (const Model& m : Models(account, true)) {

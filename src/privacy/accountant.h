@@ -7,7 +7,7 @@
 //   TACIT_TRY(const Bracket epsilon, account.EpsilonAt(delta));      // epsilon.upper is what holds
 //
 // The parameters of all events must be fixed in advance; the values released, and which of them were used,
-// may depend on earlier ones. Parameters that depend on outputs need a filter such as the ledger. The result
+// may depend on earlier ones. Parameters that depend on outputs need a filter: see filter.h. The result
 // does not depend on the order of the events, bit for bit, nor on how counts are split.
 //
 // Proofs and the choice between the methods: docs/accounting.md.
@@ -61,6 +61,9 @@ class Accountant {
   AccountOptions options_;
   std::vector<Line> lines_;
 };
+
+// Whether the accountant counts the two as releases of one kind.
+bool SameEvent(const PrivacyEvent&, const PrivacyEvent&);
 
 // The ε that Rényi divergences of the same events give with the best known conversion, at the best real order
 // (Canonne, Kamath, Steinke 2020), rounded up: never below EpsilonAt's lower end, and what accountants by

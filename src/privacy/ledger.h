@@ -25,8 +25,9 @@ class Vault {
   virtual std::vector<MuSquared> reserved() const = 0;
 };
 
-// One holder's account: the releases made from one client's data. Not thread-safe; a client is
-// served by one thread at a time.
+// One holder's account: the releases made from one client's data. A Gaussian-DP filter (filter.h) that is
+// durable: events may be chosen by what was released before, and the budget holds for all of them. Not
+// thread-safe; a client is served by one thread at a time.
 class Ledger {
  public:
   Ledger(MuSquared budget, Adjacency adjacency) : budget_(budget), adjacency_(adjacency) {}
