@@ -21,6 +21,7 @@ template <class T> class Released;
 class Bounded;        // privacy/bounded.h
 class Unbounded;      // the same header: what only the paper's door accepts
 class Mechanism;      // privacy/mechanism.h
+class LocalRandomizer;  // privacy/local_randomizer.h: a door for whole vectors, by pure ε
 class Oracle;         // experiment/oracle.h: simulations only, named in the certificate
 class Codec;          // wire/frame.h: decoding is a claim by the sender
 class Checkpoint;     // experiment/checkpoint.h: state to a file of the same machine, and back
@@ -160,6 +161,7 @@ class Released {
   T value_{};
   template <class U> friend class Released;
   friend class Mechanism;
+  friend class LocalRandomizer;
   friend class Codec;
   friend class Checkpoint;
 };

@@ -272,12 +272,12 @@ class Builder {
     Response(EpsilonOf(e), p, (1 - p) * (1 - 2 * q) / (1 - q), (1 - p) * q / (1 - q));
   }
   void Take(const ScalarDpEvent& e) {
-    const double levels = std::ceil(std::exp(e.epsilon.value() / 3));
-    if (!(levels < 1e300)) {
+    const double steps = ScalarDpSteps(e.epsilon);
+    if (!(steps < 1e300)) {
       out_.open = true;
       return;
     }
-    Categories(e.epsilon.value(), levels + 1);
+    Categories(e.epsilon.value(), steps + 1);
   }
   void Take(const PureEvent& e) { Pure(e.epsilon.value(), 0); }
   void Take(const ApproximateEvent& e) { Pure(e.epsilon.value(), e.delta.value()); }

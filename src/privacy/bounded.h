@@ -64,6 +64,7 @@ class Bounded {
 
  private:
   friend class Mechanism;
+  friend class LocalRandomizer;
   friend class Unbounded;
   Bounded(Span value, L2Bound bound, std::size_t terms, std::size_t roundings, SumUnit unit = {})
       : value_(value), bound_(bound), terms_(terms), roundings_(roundings), unit_(unit) {}

@@ -1,10 +1,11 @@
 #include "privacy/event.h"
 
 #include <algorithm>
-#include <boost/math/special_functions/beta.hpp>
 #include <boost/math/special_functions/erf.hpp>
 #include <cmath>
 #include <type_traits>
+
+#include "privacy/cap_law.h"
 
 namespace tacit {
 namespace {
@@ -96,6 +97,8 @@ Rho ZcdpCost(const PrivacyEvent& event) {
   return Rho::Proven(rho);
 }
 
+double ScalarDpSteps(Epsilon epsilon) { return std::ceil(std::exp(epsilon.value() / 3)); }
+
 double EpsilonOf(const PrivUnitEvent& e) {
   const double p = e.p.value(), q = e.q.value();
   if (!(p < 1 && q > 0)) return kInf;
@@ -105,24 +108,8 @@ double EpsilonOf(const PrivUnitEvent& e) {
 
 Result<PrivUnitEvent> OptimalPrivUnit(Epsilon direction, std::uint64_t dimension) {
   const double epsilon = direction.value();
-  if (!(epsilon > 0 && epsilon <= 100))
-    return Fail(Code::kInvalidArgument, "epsilon of the direction = {}: must be in (0, 100]", epsilon);
-  if (dimension < 2 || dimension > 1000000000)
-    return Fail(Code::kInvalidArgument, "dimension = {}: a direction needs 2 to 10^9 of them", dimension);
-  const auto d = static_cast<double>(dimension);
-  const double a = (d - 1) / 2;
-  const double log_cd = std::lgamma(d / 2) - 0.5 * std::log(M_PI) - std::lgamma(a);
-  const auto cap = [&](double gamma) { return boost::math::ibeta(a, a, (1 - gamma) / 2, Quiet()); };
-  const auto factor = [&](double gamma) {  // m(γ)
-    return std::exp(log_cd + a * std::log1p(-gamma * gamma)) / (d - 1) * std::expm1(epsilon) /
-           (1 + std::expm1(epsilon) * cap(gamma));
-  };
-  double low = 0, high = 1;              // m(γ) − γ falls
-  for (int i = 0; i < 100 && high - low > 1e-17; ++i) {
-    const double middle = (low + high) / 2;
-    (factor(middle) > middle ? low : high) = middle;
-  }
-  const double q = cap(high);
+  TACIT_TRY(const double gamma, OptimalGamma(epsilon, dimension));
+  const double q = CapLaw(dimension, gamma).measure();
   // 1 − p = (1 − q)/(1 + (e^ε − 1) q); p a little lower, so that the ε of the event is not above the one
   // asked for.
   const double p = std::exp(epsilon) * q / (1 + std::expm1(epsilon) * q) * (1 - 0x1p-50);

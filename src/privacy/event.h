@@ -139,6 +139,7 @@ Epsilon PureCost(const PrivacyEvent&);
 //   m(γ) = c_d (1 − γ²)^a/(d − 1) · (e^ε − 1)/(1 + (e^ε − 1) q(γ)),   c_d = Γ(d/2)/(√π Γ(a)).
 // An error unless d ≥ 2 and 0 < ε ≤ 100.
 Result<PrivUnitEvent> OptimalPrivUnit(Epsilon direction, std::uint64_t dimension);
+double ScalarDpSteps(Epsilon);  // k = ⌈e^{ε/3}⌉: the levels of ScalarDP are 0 … k
 double EpsilonOf(const PrivUnitEvent&);  // ln p(1 − q)/((1 − p) q), rounded up
 
 // What a paper says of a release, recorded beside what can be proved.

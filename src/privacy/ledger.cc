@@ -4,8 +4,9 @@
 
 namespace tacit {
 
-Status Ledger::Charge(const PrivacyEvent& event) {
-  const MuSquared total = spent_ + Cost(event);
+Status Ledger::Charge(std::span<const PrivacyEvent> events) {
+  MuSquared total = spent_;
+  for (const PrivacyEvent& event : events) total = total + Cost(event);
   if (!(total <= budget_)) {
     return Fail(Code::kBudget,
                 "privacy budget: a release would bring mu to {:.6g}, past the budget of {:.6g}; raise "
@@ -17,7 +18,7 @@ Status Ledger::Charge(const PrivacyEvent& event) {
     reserved_ = total;
   }
   spent_ = total;
-  ++charges_;
+  charges_ += static_cast<std::uint32_t>(events.size());
   return Ok{};
 }
 

@@ -34,7 +34,9 @@ class Ledger {
 
   // Pays for one release, or refuses and leaves the ledger as it was. With a vault, what has been
   // spent is durable when Charge returns.
-  Status Charge(const PrivacyEvent&);
+  Status Charge(const PrivacyEvent& event) { return Charge(std::span<const PrivacyEvent>(&event, 1)); }
+  // The same for values that are released together: all events or none.
+  Status Charge(std::span<const PrivacyEvent>);
   // Records a paper's claim for what was charged last; costs nothing and proves nothing.
   void Record(const Claim&) { ++claims_; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// The doors from private to released. Both are here, both are visible, and both pay first.
+// The doors from private to released. Both are here, both are visible, and both pay first. (A third, for a
+// client's whole vector by pure ε, is in local_randomizer.h.)
 #include <memory>
 #include <string_view>
 
