@@ -206,8 +206,10 @@ class Builder {
       if (upper_ || mu == kInf) Pure(0, q);
       return;
     }
-    out_.most_loss = kInf;
     const bool dominating = substitution && side_ == Side::kDominating;
+    // A unit that is added: the loss is −log(1 − q + q e^{…}), whose supremum is −log(1 − q).
+    out_.most_loss +=
+        !dominating && side_ == Side::kAdd ? -count_ * std::log1p(-q) * (1 + 8 * kU) : kInf;
     if (alone_ && count_ == 1) {
       // For ε ≥ 0 the dominating curve is that of the removal.
       const bool add = !dominating && side_ == Side::kAdd;
@@ -598,6 +600,7 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
 Bracket DeltaOfModel(const Model& m, const AccountOptions& options, double epsilon) {
   if (m.open) return {1, 1, "a release promises nothing"};
   if (epsilon == kInf) return {InfiniteLower(m), InfiniteUpper(m), "probability of an infinite loss"};
+  if (epsilon >= m.most_loss) return {0, 0, "largest possible loss"};
   if (m.rho > 0 || !m.smooth.imported.empty())
     return {0, std::min(1.0, RenyiDelta(Everything(m), epsilon, m.rho) + InfiniteUpper(m)),
             "Rényi divergences"};
