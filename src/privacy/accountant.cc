@@ -670,6 +670,29 @@ Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {
   return Worst(*this, [&](const Model& m) { return DeltaOfModel(m, options_, epsilon.value()); });
 }
 
+std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
+  std::vector<std::function<double(double)>> all;
+  for (Model& m : Models(*this, true)) {
+    if (m.open) return [](double) { return 1.0; };
+    const double infinite = InfiniteUpper(m), most = m.most_loss;
+    if (m.rho > 0 || !m.smooth.imported.empty()) {
+      all.emplace_back([whole = Everything(m), rho = m.rho, infinite](double epsilon) {
+        return std::min(1.0, RenyiDelta(whole, epsilon, rho) + infinite);
+      });
+    } else {
+      const double finite = std::max(delta.value() - infinite, 1e-300);
+      all.emplace_back([curve = CurveOf(m, options_, std::log(finite), std::nullopt), most](double epsilon) {
+        return epsilon >= most ? 0.0 : curve.at(epsilon).upper;
+      });
+    }
+  }
+  return [all = std::move(all)](double epsilon) {
+    double worst = 0;
+    for (const auto& at : all) worst = std::max(worst, at(epsilon));
+    return worst;
+  };
+}
+
 bool SameEvent(const PrivacyEvent& a, const PrivacyEvent& b) {
   const Accountant::Line left{a, 1}, right{b, 1};
   return !Before(left, right) && !Before(right, left);

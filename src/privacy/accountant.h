@@ -12,6 +12,7 @@
 //
 // Proofs and the choice between the methods: docs/accounting.md.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class Accountant {
   Result<Bracket> EpsilonAt(Delta) const;
   // The smallest δ for ε.
   Result<Bracket> DeltaAt(Epsilon) const;
+  // At least δ(ε), as a function that is cheap to ask once it is made: for every ε ≥ 0, and hardly above the
+  // truth for those near the ε of this δ > 0.
+  std::function<double(double)> CurveNear(Delta) const;
 
   Adjacency adjacency() const { return adjacency_; }
   struct Line {
