@@ -12,6 +12,7 @@ namespace {
 enum : std::uint32_t { kModel = 0, kClientModel = 1, kClientMean = 2, kRows = 16 };
 constexpr double kMargin =
     3.0;      // spread of the log-odds: the best classifier is right on about 85 % of the rows
+constexpr SyntheticKind kKinds[] = {SyntheticKind::kLogistic, SyntheticKind::kLinear, SyntheticKind::kFedexp};
 
 Stream StreamFor(const SyntheticOptions& o, std::uint32_t who, std::uint32_t round) {
   return Stream({.seed = o.seed, .purpose = Purpose::kData, .who = who, .round = round});
@@ -44,7 +45,45 @@ Status Check(const SyntheticOptions& o, std::size_t first) {
   return Ok{};
 }
 
+// The rows of kFedexp.
+void MakeShared(const SyntheticOptions& o, std::size_t first, Dataset& data) {
+  const std::size_t d = o.features;
+  const Vec w = Normals(d, StreamFor(o, 0, kModel));
+  std::vector<Vec> mean(o.clients);  // each client's is made when first met
+  data.value.resize(o.rows * d);
+  for (std::size_t k = 0; k < o.rows; ++k) {
+    const std::size_t i = first + k, c = i % o.clients;
+    const auto who = static_cast<std::uint32_t>(c);
+    if (mean[c].empty()) {
+      const double center = std::sqrt(0.1) * StreamFor(o, who, kClientModel).Normal();
+      mean[c] = Normals(d, StreamFor(o, who, kClientMean));
+      for (double& m : mean[c]) m += center;
+    }
+    Stream stream = StreamFor(o, static_cast<std::uint32_t>(i & 0xffffffffu),
+                              kRows + static_cast<std::uint32_t>(i >> 32));
+    const Span x(data.value.data() + k * d, d);
+    for (std::size_t j = 0; j < d; ++j) x[j] = mean[c][j] + stream.Normal();
+    data.label[k] = Dot(w, x);
+    data.group[k] = who;
+  }
+}
+
 }  // namespace
+
+std::string_view Name(SyntheticKind kind) {
+  switch (kind) {
+    case SyntheticKind::kLogistic: return "synthetic-logistic";
+    case SyntheticKind::kLinear: return "synthetic-linear";
+    case SyntheticKind::kFedexp: return "synthetic-fedexp";
+  }
+  return "?";
+}
+
+std::optional<SyntheticKind> SyntheticKindOf(std::string_view name) {
+  for (const SyntheticKind kind : kKinds)
+    if (name == Name(kind)) return kind;
+  return std::nullopt;
+}
 
 Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first) {
   TACIT_OK(Check(o, first));
@@ -55,13 +94,17 @@ Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first) {
   const Vec w = Normals(d, StreamFor(o, 0, kModel));
 
   Dataset data;
-  data.name = logistic ? "synthetic-logistic" : "synthetic-linear";
+  data.name = Name(o.kind);
   data.features = d;
-  const bool sparse = o.density < 1;
+  const bool sparse = o.density < 1 && o.kind != SyntheticKind::kFedexp;
   if (sparse) data.row_begin.push_back(0);
   for (std::size_t c = 0; c < o.clients; ++c) data.group_name.push_back(fmt::format("client-{}", c));
   data.label.resize(o.rows);
   data.group.resize(o.rows);
+  if (o.kind == SyntheticKind::kFedexp) {
+    MakeShared(o, first, data);
+    return data;
+  }
   // Client by client needs one client's vectors at a time, but rows come in order: with h = 0 there is
   // nothing to keep, otherwise each client's pair is made when first met.
   std::vector<Vec> model(o.clients), mean(o.clients);

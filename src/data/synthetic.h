@@ -11,14 +11,21 @@
 //   logistic: y = +1 with probability 1 / (1 + exp(−3 w_c·x)), otherwise −1; then flipped with
 //             probability label_noise
 //   linear:   y = w_c·x + label_noise · N(0, 1)
+//
+// fedexp, the linear regression of Takakura, Liew and Hasegawa (2025) after Jhunjhunwala et al. (2023):
+// clients differ in their rows and share the minimiser. It has no density, label noise or heterogeneity to
+// choose:
+//   w ∈ ℝᵈ with N(0, 1) entries;  μ_c ~ N(0, 0.1), a number;  m_cj ~ N(μ_c, 1);  x_j ~ N(m_cj, 1);  y = w·x
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "core/result.h"
 #include "data/dataset.h"
 
 namespace tacit {
 
-enum class SyntheticKind { kLogistic, kLinear };
+enum class SyntheticKind { kLogistic, kLinear, kFedexp };
 
 struct SyntheticOptions {
   SyntheticKind kind = SyntheticKind::kLogistic;
@@ -31,7 +38,11 @@ struct SyntheticOptions {
   std::uint64_t seed = 42;
 };
 
-// Rows first … first + rows − 1, named synthetic-logistic or synthetic-linear, with a group column.
+// The name of a kind as a data source, synthetic-logistic, synthetic-linear or synthetic-fedexp, and back.
+std::string_view Name(SyntheticKind);
+std::optional<SyntheticKind> SyntheticKindOf(std::string_view name);
+
+// Rows first … first + rows − 1, under the name of their kind, with a group column.
 Result<Dataset> MakeSynthetic(const SyntheticOptions&, std::size_t first = 0);
 
 }  // namespace tacit

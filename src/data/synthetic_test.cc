@@ -61,6 +61,62 @@ TEST(Synthetic, LinearLabelsAreLinear) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_NEAR(d.label[i], w * d.value[i], 1e-12);
 }
 
+TEST(Synthetic, NamesOfKinds) {
+  for (const SyntheticKind kind :
+       {SyntheticKind::kLogistic, SyntheticKind::kLinear, SyntheticKind::kFedexp}) {
+    EXPECT_EQ(SyntheticKindOf(Name(kind)), kind);
+    EXPECT_EQ(MakeSynthetic({.kind = kind, .rows = 2})->name, Name(kind));
+  }
+  EXPECT_EQ(SyntheticKindOf("synthetic"), std::nullopt);
+}
+
+// Labels of two clients' rows solve for the same model: w from the first d rows predicts all others.
+TEST(Synthetic, FedexpClientsShareTheMinimiser) {
+  const std::size_t d = 2;
+  const Dataset s = *MakeSynthetic({.kind = SyntheticKind::kFedexp,
+                                    .rows = 200,
+                                    .features = d,
+                                    .density = 0.1,
+                                    .label_noise = 0.3,
+                                    .clients = 7});
+  EXPECT_FALSE(s.sparse());
+  const double *a = &s.value[0], *b = &s.value[2], det = a[0] * b[1] - a[1] * b[0];
+  const double w0 = (s.label[0] * b[1] - s.label[1] * a[1]) / det;
+  const double w1 = (a[0] * s.label[1] - b[0] * s.label[0]) / det;
+  for (std::size_t i = 0; i < 200; ++i) {
+    EXPECT_NEAR(s.label[i], w0 * s.value[2 * i] + w1 * s.value[2 * i + 1], 1e-10);
+    EXPECT_EQ(s.group[i], i % 7);
+  }
+  const Dataset later =
+      *MakeSynthetic({.kind = SyntheticKind::kFedexp, .rows = 10, .features = d, .clients = 7}, 50);
+  EXPECT_TRUE(std::equal(later.value.begin(), later.value.end(), s.value.begin() + 100));
+}
+
+// One row each of 4000 clients, d = 25: row means have the variance 0.1 + 2/25, entries the variance 2.1, and
+// entries of two rows of one client share 1.1 of it. Within 6 standard errors, false alarm below 1e-8.
+TEST(Synthetic, FedexpRowsHaveTheStatedVariances) {
+  const std::size_t d = 25, clients = 4000;
+  const Dataset s = *MakeSynthetic(
+      {.kind = SyntheticKind::kFedexp, .rows = 2 * clients, .features = d, .clients = clients});
+  const auto n = static_cast<double>(clients);
+  double means = 0, entries = 0, products = 0;
+  for (std::size_t c = 0; c < clients; ++c) {
+    const double *x = &s.value[c * d], *y = &s.value[(clients + c) * d];
+    double mean = 0;
+    for (std::size_t j = 0; j < d; ++j) {
+      mean += x[j] / static_cast<double>(d);
+      entries += x[j] * x[j] / (n * static_cast<double>(d));
+      products += x[j] * y[j] / (n * static_cast<double>(d));
+    }
+    means += mean * mean / n;
+  }
+  EXPECT_NEAR(means, 0.18, 6 * 0.18 * std::sqrt(2 / n));
+  // Var of a client's mean square: (2·2.1² + 24·2·0.1²)/25 = 0.37; of the mean product (2.1² + 1.1² +
+  // 24·0.02)/25 = 0.25.
+  EXPECT_NEAR(entries, 2.1, 6 * std::sqrt(0.372 / n));
+  EXPECT_NEAR(products, 1.1, 6 * std::sqrt(0.245 / n));
+}
+
 TEST(Synthetic, RefusesBadOptions) {
   for (const SyntheticOptions& o : {SyntheticOptions{.rows = 0},
                                     {.features = 0},

@@ -10,9 +10,7 @@
 
 namespace tacit {
 
-bool IsSynthetic(std::string_view source) {
-  return source == "synthetic-logistic" || source == "synthetic-linear";
-}
+bool IsSynthetic(std::string_view source) { return SyntheticKindOf(source).has_value(); }
 
 namespace {
 
@@ -253,7 +251,7 @@ std::size_t BatchRows(std::size_t features) {
 SyntheticOptions SyntheticOf(const Config& c, const std::string& source) {
   const auto& o = c.data;
   SyntheticOptions s;
-  s.kind = source == "synthetic-linear" ? SyntheticKind::kLinear : SyntheticKind::kLogistic;
+  s.kind = SyntheticKindOf(source).value_or(SyntheticKind::kLogistic);
   s.rows = o.rows != 0 ? o.rows : kSyntheticRows;
   s.features = o.features != 0 ? o.features : kSyntheticFeatures;
   s.density = o.density;

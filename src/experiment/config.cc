@@ -31,7 +31,7 @@ std::vector<Section> Describe(Config& c) {
         "source", &c.data.source,
         "training data: a name `tacit data list` knows, a file (LIBSVM, CSV, IDX, CIFAR-10 .bin, .npy, .npz; "
         ".gz .bz2 .xz), "
-        "synthetic-logistic or synthetic-linear");
+        "synthetic-logistic, synthetic-linear or synthetic-fedexp");
     s.Text("test", &c.data.test, "public test data for loss and accuracy, written like source; empty: none");
     s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx", "cifar", "npy", "npz"},
              "format of a file");
@@ -107,11 +107,11 @@ std::vector<Section> Describe(Config& c) {
             "CSV: public ranges by column, each written \"column: 20 to 80\"; values are clamped and mapped "
             "like those of lower and upper, and other columns stay as they are");
     s.Number("density", &c.data.density, {.lower = 0, .upper = 1, .lower_open = true},
-             "synthetic: fraction of features that are not zero");
+             "synthetic-logistic, -linear: fraction of features that are not zero");
     s.Number("label_noise", &c.data.label_noise, Between(0, 1),
-             "synthetic: fraction of labels flipped, or noise of a regression");
+             "synthetic-logistic: fraction of labels flipped; synthetic-linear: noise of the labels");
     s.Number("heterogeneity", &c.data.heterogeneity, AtLeast(0),
-             "synthetic: how far clients' distributions lie apart");
+             "synthetic-logistic, -linear: how far clients' distributions lie apart");
   }
   {
     Section& s = all.emplace_back(
