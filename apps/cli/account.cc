@@ -189,6 +189,7 @@ void AddAccount(CLI::App& app, Invocation& run) {
     sub->callback([a, &run] { run.action = [a, &run] { return Gaussian(run.common, *a); }; });
   }
   AddAccountEvents(verb, run);
+  AddAccountClaims(verb, run);
   {
     CLI::App* sub = AddVerb(*verb, run, "ledger", "what the runs in a ledger have spent",
                             "  tacit account ledger runs/demo-20260101T120000\n"

@@ -51,6 +51,7 @@ void AddResume(CLI::App&, Invocation&);
 void AddPlan(CLI::App&, Invocation&);
 void AddAccount(CLI::App&, Invocation&);
 void AddAccountEvents(CLI::App* account, Invocation&);
+void AddAccountClaims(CLI::App* account, Invocation&);
 void AddCalibrate(CLI::App&, Invocation&);
 void AddSweep(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);

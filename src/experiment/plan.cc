@@ -6,6 +6,7 @@
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
 #include "experiment/build.h"
+#include "privacy/claims.h"
 #include "privacy/schedule.h"
 
 namespace tacit {
@@ -416,10 +417,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "privacy.epsilon says");
   if (!certified && !exposed) {
     p.claimed_epsilon = p.epsilon;
-    p.claim_source =
-        "Lemma 4.3 and Theorem 4.5: epsilon = rho + 2 sqrt(rho ln(1/delta)), assuming every record's "
-        "gradient is bounded "
-        "by B";
+    p.claim_source = kPrimalDualClaimSource;
     if (!bound)
       p.warnings.push_back(
           "nothing bounds a record's gradient (model.name or data.row_norm): the certified epsilon is "
