@@ -157,32 +157,32 @@ Result<Calibration> Calibrate(const Family& family, Epsilon epsilon, Delta delta
   return Search(family, epsilon, delta).Run();
 }
 
-const std::vector<std::string>& MechanismNames() {
+const std::vector<std::string>& ReleaseKindNames() {
   static const std::vector<std::string> names = {
       "gaussian", "discrete-gaussian",   "laplace",   "discrete-laplace",
       "pure",     "randomised-response", "priv-unit", "scalar-dp"};
   return names;
 }
-const char* Name(Mechanism m) { return MechanismNames()[static_cast<std::size_t>(m)].c_str(); }
-Result<Mechanism> ParseMechanism(std::string_view name) {
+const char* Name(ReleaseKind m) { return ReleaseKindNames()[static_cast<std::size_t>(m)].c_str(); }
+Result<ReleaseKind> ParseReleaseKind(std::string_view name) {
   std::string all;
-  for (std::size_t i = 0; i < MechanismNames().size(); ++i) {
-    if (name == MechanismNames()[i]) return static_cast<Mechanism>(i);
-    all += (i == 0 ? "" : ", ") + MechanismNames()[i];
+  for (std::size_t i = 0; i < ReleaseKindNames().size(); ++i) {
+    if (name == ReleaseKindNames()[i]) return static_cast<ReleaseKind>(i);
+    all += (i == 0 ? "" : ", ") + ReleaseKindNames()[i];
   }
   return Fail(Code::kInvalidArgument, "mechanism = {}: must be one of {}", name, all);
 }
 
-bool NoiseFalls(Mechanism m) { return m == Mechanism::kGaussian || m == Mechanism::kDiscreteGaussian; }
+bool NoiseFalls(ReleaseKind m) { return m == ReleaseKind::kGaussian || m == ReleaseKind::kDiscreteGaussian; }
 
-Result<Accountant> AccountOf(const Releases& r) {
+Result<Accountant> AccountOf(const ReleasePlan& r) {
   TACIT_TRY(const std::uint64_t count, ParseCount(r.rounds, "rounds"));
-  if (r.rate && r.mechanism != Mechanism::kGaussian)
+  if (r.rate && r.mechanism != ReleaseKind::kGaussian)
     return Fail(Code::kUnsupported, "rate = {}: of sampled releases, only Gaussian ones are accounted for",
                 *r.rate);
   Accountant out(r.adjacency);
   const auto add = [&](const PrivacyEvent& event) { return out.Compose(event, count); };
-  if (r.mechanism == Mechanism::kGaussian) {
+  if (r.mechanism == ReleaseKind::kGaussian) {
     TACIT_TRY(const NoiseMultiplier z, NoiseMultiplier::Of(r.noise));
     TACIT_TRY(const Mu mu, Mu::Of(DivUp(1, z.value())));
     if (!r.rate) {
@@ -195,7 +195,7 @@ Result<Accountant> AccountOf(const Releases& r) {
     TACIT_OK(r.fixed_size ? add(FixedSizeGaussianEvent{q, mu}) : add(PoissonGaussianEvent{q, mu}));
     return out;
   }
-  if (r.mechanism == Mechanism::kDiscreteGaussian) {
+  if (r.mechanism == ReleaseKind::kDiscreteGaussian) {
     TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(r.noise));
     if (r.sensitivity < 1 || r.dimension < 1 || r.dimension > 0xffffffffU)
       return Fail(Code::kInvalidArgument,
@@ -208,17 +208,19 @@ Result<Accountant> AccountOf(const Releases& r) {
     return Fail(Code::kInvalidArgument, "epsilon of one release = {}: must be positive and finite", r.noise);
   const Epsilon epsilon = Epsilon::Proven(r.noise);
   switch (r.mechanism) {
-    case Mechanism::kLaplace: TACIT_OK(add(LaplaceEvent{epsilon})); break;
-    case Mechanism::kDiscreteLaplace: {
+    case ReleaseKind::kLaplace: TACIT_OK(add(LaplaceEvent{epsilon})); break;
+    case ReleaseKind::kDiscreteLaplace: {
       if (r.sensitivity < 1)
         return Fail(Code::kInvalidArgument, "sensitivity = 0: must be a whole number of lattice steps");
       TACIT_TRY(const Epsilon step, Epsilon::Of(DivUp(r.noise, r.sensitivity)));
       TACIT_OK(add(DiscreteLaplaceEvent{step, r.sensitivity}));
       break;
     }
-    case Mechanism::kRandomizedResponse: TACIT_OK(add(RandomizedResponseEvent{epsilon, r.categories})); break;
-    case Mechanism::kScalarDp: TACIT_OK(add(ScalarDpEvent{epsilon})); break;
-    case Mechanism::kPrivUnit: {
+    case ReleaseKind::kRandomizedResponse:
+      TACIT_OK(add(RandomizedResponseEvent{epsilon, r.categories}));
+      break;
+    case ReleaseKind::kScalarDp: TACIT_OK(add(ScalarDpEvent{epsilon})); break;
+    case ReleaseKind::kPrivUnit: {
       if (!(r.scalar_share >= 0 && r.scalar_share < 1))
         return Fail(Code::kInvalidArgument, "share of the length = {}: must be in [0, 1)", r.scalar_share);
       TACIT_TRY(const Epsilon direction, Epsilon::Of(r.noise * (1 - r.scalar_share)));
@@ -235,8 +237,8 @@ Result<Accountant> AccountOf(const Releases& r) {
   return out;
 }
 
-Result<Calibration> CalibrateNoise(const Releases& releases, Epsilon epsilon, Delta delta) {
-  Releases r = releases;
+Result<Calibration> CalibrateNoise(const ReleasePlan& releases, Epsilon epsilon, Delta delta) {
+  ReleasePlan r = releases;
   TACIT_TRY(const std::uint64_t count, ParseCount(r.rounds, "rounds"));
   const double mu = MuOf(epsilon, delta), root = std::sqrt(static_cast<double>(count)), t = r.rounds;
   Family family;
@@ -246,19 +248,19 @@ Result<Calibration> CalibrateNoise(const Releases& releases, Epsilon epsilon, De
   };
   family.falls = NoiseFalls(r.mechanism);
   switch (r.mechanism) {
-    case Mechanism::kGaussian: {
+    case ReleaseKind::kGaussian: {
       const double q = r.rate.value_or(1), ratio = mu / (q * root);
       family.guess = q == 1 ? root / mu * (1 + 1e-15) : 1 / std::sqrt(std::log1p(ratio * ratio));
       family.first_step = q == 1 ? kTolerance / 4 : 0.05;
       break;
     }
-    case Mechanism::kDiscreteGaussian:
+    case ReleaseKind::kDiscreteGaussian:
       family.low = 0.05, family.high = 1e12;
       family.guess = r.sensitivity * root / mu;
       break;
     default:
       family.low = 1e-15, family.high = 1e6;
-      if (r.mechanism == Mechanism::kPrivUnit)  // OptimalPrivUnit takes directions up to 100
+      if (r.mechanism == ReleaseKind::kPrivUnit)  // OptimalPrivUnit takes directions up to 100
         family.low = 1e-6, family.high = 100 / (1 - std::clamp(r.scalar_share, 0.0, 0.99));
       family.guess = std::max(epsilon.value() / t, delta.value() > 0 ? mu / root : 0.0);
       if (delta.value() == 0 || count == 1) family.first_step = kTolerance / 4;
@@ -268,8 +270,8 @@ Result<Calibration> CalibrateNoise(const Releases& releases, Epsilon epsilon, De
   return Calibrate(family, epsilon, delta);
 }
 
-Result<Calibration> CalibrateRounds(const Releases& releases, Epsilon epsilon, Delta delta) {
-  Releases r = releases;
+Result<Calibration> CalibrateRounds(const ReleasePlan& releases, Epsilon epsilon, Delta delta) {
+  ReleasePlan r = releases;
   r.rounds = 1;
   TACIT_TRY(const Accountant one, AccountOf(r));
   const double mu = MuOf(epsilon, delta);
@@ -280,15 +282,15 @@ Result<Calibration> CalibrateRounds(const Releases& releases, Epsilon epsilon, D
   };
   family.falls = false, family.whole = true, family.low = 1, family.high = 1e15;
   double each = r.noise, least = epsilon.value() / r.noise;
-  if (r.mechanism == Mechanism::kGaussian) each = RoundMu(r.rate.value_or(1), r.noise), least = 1;
-  if (r.mechanism == Mechanism::kDiscreteGaussian) each = r.sensitivity / r.noise, least = 1;
+  if (r.mechanism == ReleaseKind::kGaussian) each = RoundMu(r.rate.value_or(1), r.noise), least = 1;
+  if (r.mechanism == ReleaseKind::kDiscreteGaussian) each = r.sensitivity / r.noise, least = 1;
   family.guess = std::max(least, delta.value() > 0 ? mu / each * (mu / each) : 1.0);
   family.first_step = 0.02;
   return Calibrate(family, epsilon, delta);
 }
 
-Result<Calibration> CalibrateRate(const Releases& releases, Epsilon epsilon, Delta delta) {
-  Releases r = releases;
+Result<Calibration> CalibrateRate(const ReleasePlan& releases, Epsilon epsilon, Delta delta) {
+  ReleasePlan r = releases;
   r.rate = 1;
   TACIT_TRY(const Accountant whole, AccountOf(r));
   Family family;

@@ -40,7 +40,7 @@ Result<Calibration> Calibrate(const Family&, Epsilon, Delta);
 
 // ---- Equal releases.
 
-enum class Mechanism {
+enum class ReleaseKind {
   kGaussian,  // sampled if there is a rate
   kDiscreteGaussian,
   kLaplace,
@@ -50,12 +50,12 @@ enum class Mechanism {
   kPrivUnit,  // with ScalarDP for the length
   kScalarDp,
 };
-const char* Name(Mechanism);  // as on the command line: "discrete-gaussian"
-Result<Mechanism> ParseMechanism(std::string_view name);
-const std::vector<std::string>& MechanismNames();
+const char* Name(ReleaseKind);  // as on the command line: "discrete-gaussian"
+Result<ReleaseKind> ParseReleaseKind(std::string_view name);
+const std::vector<std::string>& ReleaseKindNames();
 
-struct Releases {
-  Mechanism mechanism = Mechanism::kGaussian;
+struct ReleasePlan {
+  ReleaseKind mechanism = ReleaseKind::kGaussian;
   Adjacency adjacency = Adjacency::kReplaceOne;
   // σ over the sensitivity for Gaussians, σ in lattice steps for discrete Gaussians, ε of one release for all
   // other mechanisms.
@@ -68,13 +68,13 @@ struct Releases {
   std::uint64_t categories = 2;  // randomised response
   double scalar_share = 1.0 / 3;  // of ε of one release, for the length; PrivUnit
 };
-bool NoiseFalls(Mechanism);  // whether ε falls with Releases::noise
-Result<Accountant> AccountOf(const Releases&);
+bool NoiseFalls(ReleaseKind);  // whether ε falls with ReleasePlan::noise
+Result<Accountant> AccountOf(const ReleasePlan&);
 
 // The field named is what is found; its value given is not read.
-Result<Calibration> CalibrateNoise(const Releases&, Epsilon, Delta);
-Result<Calibration> CalibrateRounds(const Releases&, Epsilon, Delta);
-Result<Calibration> CalibrateRate(const Releases&, Epsilon, Delta);
+Result<Calibration> CalibrateNoise(const ReleasePlan&, Epsilon, Delta);
+Result<Calibration> CalibrateRounds(const ReleasePlan&, Epsilon, Delta);
+Result<Calibration> CalibrateRate(const ReleasePlan&, Epsilon, Delta);
 
 // ---- Any events.
 

@@ -13,14 +13,14 @@ Calibration Found(const Result<Calibration>& r) {
   EXPECT_TRUE(r.ok()) << (r.ok() ? "" : r.error().message);
   return r.ok() ? *r : Calibration{};
 }
-double UpperOf(const Releases& r, double delta) {
+double UpperOf(const ReleasePlan& r, double delta) {
   const Result<Accountant> account = AccountOf(r);
   EXPECT_TRUE(account.ok()) << (account.ok() ? "" : account.error().message);
   return account.ok() ? EpsilonOf(*account, delta).upper : kInf;
 }
 
 // Keeps the budget, and 1e-9 on the other side does not.
-void ExpectTight(Releases r, double epsilon, double delta, const char* what) {
+void ExpectTight(ReleasePlan r, double epsilon, double delta, const char* what) {
   SCOPED_TRACE(fmt::format("{} {}: epsilon {}, delta {}", Name(r.mechanism), what, epsilon, delta));
   const Epsilon e = Of<Epsilon>(epsilon);
   const Delta d = Of<Delta>(delta);
@@ -64,47 +64,49 @@ TEST(Calibrate, GaussiansAreTheClosedForm) {
 }
 
 TEST(Calibrate, EveryFamilyIsTightToOneInABillion) {
-  const Releases sampled{.adjacency = Adjacency::kAddOrRemove, .rounds = 1000, .rate = 0.01};
+  const ReleasePlan sampled{.adjacency = Adjacency::kAddOrRemove, .rounds = 1000, .rate = 0.01};
   ExpectTight(sampled, 2, 1e-5, "noise");
   ExpectTight(sampled, 0.2, 1e-8, "noise");
   ExpectTight(sampled, 2, 1e-5, "rounds");
   ExpectTight(sampled, 2, 1e-5, "rate");
   ExpectTight({.rounds = 300, .rate = 0.02, .fixed_size = true}, 3, 1e-6, "noise");
   ExpectTight({.noise = 2}, 3, 1e-6, "rounds");
-  for (const Mechanism m : {Mechanism::kLaplace, Mechanism::kDiscreteLaplace, Mechanism::kPure,
-                            Mechanism::kRandomizedResponse, Mechanism::kScalarDp}) {
+  for (const ReleaseKind m : {ReleaseKind::kLaplace, ReleaseKind::kDiscreteLaplace, ReleaseKind::kPure,
+                              ReleaseKind::kRandomizedResponse, ReleaseKind::kScalarDp}) {
     ExpectTight({.mechanism = m, .rounds = 50, .sensitivity = 2, .categories = 4}, 2, 1e-6, "noise");
     ExpectTight({.mechanism = m, .noise = 0.1, .sensitivity = 2, .categories = 4}, 2, 1e-6, "rounds");
   }
-  ExpectTight({.mechanism = Mechanism::kDiscreteGaussian, .rounds = 10, .sensitivity = 2}, 1, 1e-6, "noise");
-  ExpectTight({.mechanism = Mechanism::kDiscreteGaussian, .rounds = 10, .dimension = 5}, 1, 1e-6, "noise");
-  ExpectTight({.mechanism = Mechanism::kPrivUnit, .rounds = 50, .dimension = 100}, 100, 1e-5, "noise");
-  ExpectTight({.mechanism = Mechanism::kPrivUnit, .noise = 6, .dimension = 100}, 100, 1e-5, "rounds");
+  ExpectTight({.mechanism = ReleaseKind::kDiscreteGaussian, .rounds = 10, .sensitivity = 2}, 1, 1e-6,
+              "noise");
+  ExpectTight({.mechanism = ReleaseKind::kDiscreteGaussian, .rounds = 10, .dimension = 5}, 1, 1e-6, "noise");
+  ExpectTight({.mechanism = ReleaseKind::kPrivUnit, .rounds = 50, .dimension = 100}, 100, 1e-5, "noise");
+  ExpectTight({.mechanism = ReleaseKind::kPrivUnit, .noise = 6, .dimension = 100}, 100, 1e-5, "rounds");
 }
 
 TEST(Calibrate, PureReleasesWithoutDeltaShareTheBudget) {
-  for (const Mechanism m : {Mechanism::kLaplace, Mechanism::kPure, Mechanism::kRandomizedResponse}) {
+  for (const ReleaseKind m : {ReleaseKind::kLaplace, ReleaseKind::kPure, ReleaseKind::kRandomizedResponse}) {
     const Calibration c = Found(CalibrateNoise({.mechanism = m, .rounds = 10}, Epsilon(1.0), Delta(0.0)));
     EXPECT_NEAR(c.value, 0.1, 1e-10);
     EXPECT_LE(c.epsilon.upper, 1.0);
   }
   EXPECT_EQ(
-      Found(CalibrateRounds({.mechanism = Mechanism::kPure, .noise = 0.25}, Epsilon(1.01), Delta(0.0))).value,
+      Found(CalibrateRounds({.mechanism = ReleaseKind::kPure, .noise = 0.25}, Epsilon(1.01), Delta(0.0)))
+          .value,
       4);
 }
 
 // A value of another accountant: multiplier 1 costs 1.8282366665 (tests/golden/accounting.json).
 TEST(Calibrate, FindsTheGoldenNoise) {
-  const Releases r{.adjacency = Adjacency::kAddOrRemove, .rounds = 1000, .rate = 0.01};
+  const ReleasePlan r{.adjacency = Adjacency::kAddOrRemove, .rounds = 1000, .rate = 0.01};
   EXPECT_NEAR(Found(CalibrateNoise(r, Epsilon(1.8282366666), Delta(1e-5))).value, 1, 1e-8);
-  Releases one = r;
+  ReleasePlan one = r;
   one.noise = 1;
   EXPECT_EQ(Found(CalibrateRounds(one, Epsilon(1.8282366666), Delta(1e-5))).value, 1000);
   EXPECT_NEAR(Found(CalibrateRate(one, Epsilon(1.8282366666), Delta(1e-5))).value, 0.01, 1e-10);
 }
 
 TEST(Calibrate, IsMonotone) {
-  Releases r{.adjacency = Adjacency::kAddOrRemove, .rounds = 100, .rate = 0.05};
+  ReleasePlan r{.adjacency = Adjacency::kAddOrRemove, .rounds = 100, .rate = 0.05};
   double before = kInf;
   for (const double epsilon : {0.1, 0.3, 1.0, 3.0, 10.0}) {
     const double noise = Found(CalibrateNoise(r, Of<Epsilon>(epsilon), Delta(1e-6))).value;
@@ -135,11 +137,12 @@ TEST(Calibrate, TheEndsOfTheRange) {
   const auto nothing = CalibrateNoise({.rounds = 10}, Epsilon(0.0), Delta(1e-5));
   EXPECT_TRUE(nothing.ok());  // δ leaves room: TV(N(0, 1), N(μ, 1)) ≤ δ
   EXPECT_EQ(Found(nothing).epsilon.upper, 0);
-  for (const Releases& r :
-       {Releases{.rounds = 0}, Releases{.rounds = 1.5}, Releases{.rate = 2.0}, Releases{.rate = 0.0},
-        Releases{.mechanism = Mechanism::kPure, .rate = 0.5}, Releases{.rounds = std::nan("")},
-        Releases{.mechanism = Mechanism::kPrivUnit, .scalar_share = 1},
-        Releases{.mechanism = Mechanism::kPrivUnit, .dimension = 1}})
+  for (const ReleasePlan& r :
+       {ReleasePlan{.rounds = 0}, ReleasePlan{.rounds = 1.5}, ReleasePlan{.rate = 2.0},
+        ReleasePlan{.rate = 0.0}, ReleasePlan{.mechanism = ReleaseKind::kPure, .rate = 0.5},
+        ReleasePlan{.rounds = std::nan("")},
+        ReleasePlan{.mechanism = ReleaseKind::kPrivUnit, .scalar_share = 1},
+        ReleasePlan{.mechanism = ReleaseKind::kPrivUnit, .dimension = 1}})
     EXPECT_FALSE(CalibrateNoise(r, Epsilon(1.0), Delta(1e-5)).ok());
   EXPECT_FALSE(CalibrateNoise({}, Of<Epsilon>(kInf), Delta(1e-5)).ok());
 }
