@@ -3,7 +3,9 @@
 #include <cmath>
 #include <memory>
 
+#include "account.h"
 #include "cli.h"
+#include "privacy/event_json.h"
 #include "privacy/gdp.h"
 #include "privacy/ledger.h"
 
@@ -15,12 +17,11 @@ constexpr const char* kMethod = "Gaussian differential privacy, exact";
 struct GaussianArguments {
   std::optional<double> multiplier, sigma, sensitivity, clip, epsilon;
   double rounds = 1;
-  double delta = 0;
-  std::string adjacency = "replace-one";
+  Asked asked;
 };
 
 // σ over the sensitivity, from whichever pair was given. Rounded down, so that μ is rounded up.
-Result<double> Multiplier(const GaussianArguments& a) {
+Result<double> Multiplier(const GaussianArguments& a, Adjacency adjacency) {
   const int given = (a.multiplier ? 1 : 0) + (a.sigma ? 1 : 0);
   if (given != 1)
     return Fail(Code::kInvalidArgument,
@@ -41,22 +42,22 @@ Result<double> Multiplier(const GaussianArguments& a) {
                 *a.sigma);
   TACIT_TRY(const L2Bound bound, L2Bound::Of(a.sensitivity ? *a.sensitivity : *a.clip));
   // Replacing one contribution of norm ≤ C moves a sum by 2C, adding, removing or nulling it by C.
-  const double sensitivity = bound.value() * (a.clip && a.adjacency == "replace-one" ? 2 : 1);
+  const double sensitivity = bound.value() * (a.clip && adjacency == Adjacency::kReplaceOne ? 2 : 1);
   const double z = sigma.value() / sensitivity;
   return std::fma(z, sensitivity, -sigma.value()) > 0 ? NextDown(z) : z;
 }
 
 Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
   TACIT_OK(common.ExpectNoSets("account"));
-  // Above, not every whole number is a double.
-  if (!(a.rounds >= 1 && a.rounds <= 1e15 && a.rounds == std::floor(a.rounds)))
-    return Fail(Code::kInvalidArgument, "--rounds = {}: must be a whole number in [1, 1e15]", a.rounds);
-  if (!(a.delta > 0 && a.delta < 1))
+  TACIT_TRY(const std::uint64_t count, ParseCount(a.rounds, "--rounds"));
+  if (!(*a.asked.delta > 0 && *a.asked.delta < 1))
     return Fail(Code::kInvalidArgument,
-                "--delta = {}: must be in (0, 1); Gaussian noise reaches no δ of 0, use e.g. 1e-6", a.delta);
-  TACIT_TRY(const Delta delta, Delta::Of(a.delta));
+                "--delta = {}: must be in (0, 1); Gaussian noise reaches no δ of 0, use e.g. 1e-6",
+                *a.asked.delta);
+  TACIT_TRY(const Delta delta, a.asked.DeltaOr());
+  TACIT_TRY(const Adjacency adjacency, a.asked.AdjacencyOr(Adjacency::kReplaceOne));
+  const Stopwatch watch;
   const double rounds = a.rounds;
-  const auto count = static_cast<std::uint64_t>(rounds);
   double multiplier = 0;
   if (a.epsilon) {
     if (a.multiplier || a.sigma)
@@ -69,49 +70,41 @@ Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
     if (!(mu.value() > 0))
       return Fail(Code::kBudget,
                   "--epsilon = {}, --delta = {}: no noise is enough for this budget; raise one of them",
-                  *a.epsilon, a.delta);
+                  *a.epsilon, delta.value());
     // One step up if rounding μ up again would cost more than was asked for.
     multiplier = DivUp(SqrtUp(rounds), mu.value());
     if (DivUp(SqrtUp(rounds), multiplier) > mu.value()) multiplier = NextUp(multiplier);
   } else {
-    TACIT_TRY(multiplier, Multiplier(a));
+    TACIT_TRY(multiplier, Multiplier(a, adjacency));
   }
   // μ = √T / z rounded up, so at most 3 ulp above the truth: the lower end starts from below that.
   const Mu mu = Mu::Proven(DivUp(SqrtUp(rounds), multiplier));
   const Mu below = Mu::Proven(std::max(0.0, NextDown(NextDown(NextDown(mu.value())))));
   const Interval epsilon{.lower = GdpEpsilon(below, delta).lower, .upper = GdpEpsilon(mu, delta).upper};
   const double zcdp = ZcdpEpsilon(Rho::Proven(MulUp(MulUp(mu.value(), mu.value()), 0.5)), delta);
-  if (common.json)
-    return PrintJson({{"epsilon", Number(epsilon.upper)},
-                      {"epsilon_lower", Number(epsilon.lower)},
-                      {"delta", delta.value()},
-                      {"method", kMethod},
-                      {"mu", Number(mu.value())},
-                      {"adjacency", a.adjacency},
-                      {"noise_multiplier", Number(multiplier)},
-                      {"rounds", count},
-                      {"zcdp_epsilon", Number(zcdp)}});
-  const auto line = [](const char* name, const std::string& text) {
-    fmt::print("  {:<17} {}\n", name, text);
-  };
-  fmt::print("{}\n", Styled(stdout, Style::kBold,
-                            fmt::format("{} Gaussian release{} at δ = {}", Grouped(count),
-                                        count == 1 ? "" : "s", DigitsUp(a.delta))));
-  line("ε", EpsilonText(epsilon.upper, 12));
-  if (!std::isinf(epsilon.upper))
-    line("", fmt::format("exact: the truth lies in [{:.17g}, {:.17g}]", epsilon.lower, epsilon.upper));
-  line("μ", DigitsUp(mu.value(), 12));
-  line("noise multiplier", fmt::format("{}  (σ divided by the sensitivity)",
-                                       a.epsilon ? DigitsUp(multiplier, 12) + ", the smallest that keeps ε"
-                                                 : Digits(multiplier, 12)));
-  line("adjacency", a.adjacency);
-  line("ε by zCDP",
-       fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", DigitsUp(zcdp)));
-  return 0;
+  Accountant account(adjacency);
+  TACIT_OK(account.Compose(JointGaussianEvent{mu}));
+  return Print(
+      common, account, delta, a.asked,
+      {.title = fmt::format("{} Gaussian release{}", Grouped(count), count == 1 ? "" : "s"),
+       .more = {{"mu", Number(mu.value())},
+                {"noise_multiplier", Number(multiplier)},
+                {"rounds", count},
+                {"zcdp_epsilon", Number(zcdp)}},
+       .lines = {{"μ", DigitsUp(mu.value(), 12)},
+                 {"noise multiplier",
+                  fmt::format("{}  (σ divided by the sensitivity)",
+                              a.epsilon ? DigitsUp(multiplier, 12) + ", the smallest that keeps ε"
+                                        : Digits(multiplier, 12))},
+                 {"ε by zCDP",
+                  fmt::format("{}  (the looser conversion ρ + 2√(ρ ln 1/δ) of the papers)", DigitsUp(zcdp))}},
+       .epsilon = Bracket{epsilon.lower, epsilon.upper, kMethod},
+       .seconds = watch.seconds()});
 }
 
-Result<int> OfLedger(const Common& common, const std::string& where) {
+Result<int> OfLedger(const Common& common, const std::string& where, const Asked& asked) {
   TACIT_OK(common.ExpectNoSets("account"));
+  const Stopwatch watch;
   std::filesystem::path file = where;
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) {
@@ -123,18 +116,34 @@ Result<int> OfLedger(const Common& common, const std::string& where) {
   Table table({"run", "data", "mode", "unit", "adjacency", "clients", "largest μ", "ε spent", "ε budget", "δ",
                "state"});
   for (std::size_t left : {0u, 1u, 2u, 3u, 4u, 10u}) table.Left(left);
+  struct Worst {
+    std::string run;
+    Mu mu{0.0};
+    Delta delta{0.0};
+    Adjacency adjacency = Adjacency::kReplaceOne;
+    Bracket epsilon{0, -1, ""};
+  } worst;
   for (const LedgerRecord& r : records) {
+    TACIT_TRY(const Adjacency adjacency, ParseAdjacency(r.adjacency));
+    if (!asked.adjacency.empty() && asked.adjacency != r.adjacency)
+      return Fail(
+          Code::kInvalidArgument,
+          "--adjacency {}: the run {} was charged under {}, and no other ε follows from that; leave it out",
+          asked.adjacency, r.run, r.adjacency);
     const auto largest = [](const std::vector<double>& v) {
       return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end());
     };
-    TACIT_TRY(const Delta delta, Delta::Of(r.delta));
+    TACIT_TRY(const Delta recorded, Delta::Of(r.delta));
+    TACIT_TRY(const Delta delta, asked.DeltaOr(recorded));
     TACIT_TRY(const MuSquared spent, MuSquared::Of(largest(r.spent)));
     TACIT_TRY(const MuSquared budget, MuSquared::Of(largest(r.budget)));
     const Interval epsilon = GdpEpsilon(Root(spent), delta);
     const double allowed = GdpEpsilon(Root(budget), delta).upper;
     table.Add({r.run, r.data, r.mode, r.unit, r.adjacency, Grouped(r.spent.size()),
                DigitsUp(Root(spent).value()), EpsilonText(epsilon.upper),
-               std::isinf(allowed) ? "none" : DigitsUp(allowed), DigitsUp(r.delta), r.state});
+               std::isinf(allowed) ? "none" : DigitsUp(allowed), DigitsUp(delta.value()), r.state});
+    if (epsilon.upper > worst.epsilon.upper)
+      worst = {r.run, Root(spent), delta, adjacency, {epsilon.lower, epsilon.upper, kMethod}};
     runs.push_back({{"run", r.run},
                     {"data", r.data},
                     {"mode", r.mode},
@@ -146,15 +155,28 @@ Result<int> OfLedger(const Common& common, const std::string& where) {
                     {"epsilon", Number(epsilon.upper)},
                     {"epsilon_lower", Number(epsilon.lower)},
                     {"epsilon_budget", Number(allowed)},
-                    {"delta", r.delta},
+                    {"delta", delta.value()},
                     {"method", kMethod}});
   }
-  if (common.json) return PrintJson({{"ledger", file.string()}, {"runs", runs}});
-  table.Print(stdout, 0);
+  if (records.empty())
+    return Fail(Code::kNotFound, "{}: holds no run; give the ledger of a run that was started",
+                file.string());
+  if (!common.json) table.Print(stdout, 0);
+  Accountant account(worst.adjacency);
+  TACIT_OK(account.Compose(JointGaussianEvent{worst.mu}));
+  TACIT_TRY(const int code, Print(common, account, worst.delta, asked,
+                                  {.title = records.size() == 1 ? "Spent" : "Most was spent by " + worst.run,
+                                   .more = {{"ledger", file.string()},
+                                            {"run", worst.run},
+                                            {"mu", Number(worst.mu.value())},
+                                            {"runs", runs}},
+                                   .lines = {{"μ", DigitsUp(worst.mu.value(), 12)}},
+                                   .epsilon = worst.epsilon,
+                                   .seconds = watch.seconds()}));
   if (std::any_of(records.begin(), records.end(), [](const LedgerRecord& r) { return r.state == "open"; }) &&
-      !common.quiet)
+      !common.quiet && !common.json)
     fmt::print(stderr, "open: the run has not ended, or was killed; what it had reserved counts as spent\n");
-  return 0;
+  return code;
 }
 
 }  // namespace
@@ -167,7 +189,8 @@ void AddAccount(CLI::App& app, Invocation& run) {
         *verb, run, "gaussian", "exact ε of T Gaussian releases, or the noise that an ε needs",
         "  tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-5\n"
         "  tacit account gaussian --sigma 40 --clip 1 --rounds 100 --delta 1e-5\n"
-        "  tacit account gaussian --epsilon 1 --rounds 100 --delta 1e-5      the multiplier it needs\n");
+        "  tacit account gaussian --epsilon 1 --rounds 100 --delta 1e-5      the multiplier it needs\n"
+        "  tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-5 --plot\n");
     auto a = std::make_shared<GaussianArguments>();
     sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity")->type_name("Z");
     sub->add_option("--sigma", a->sigma, "standard deviation of the noise; with --sensitivity or --clip")
@@ -180,12 +203,7 @@ void AddAccount(CLI::App& app, Invocation& run) {
         ->type_name("C");
     sub->add_option("--epsilon", a->epsilon, "asks for the multiplier that keeps this ε")->type_name("E");
     sub->add_option("--rounds", a->rounds, "number of releases")->type_name("T")->capture_default_str();
-    sub->add_option("--delta", a->delta, "δ, in (0, 1)")->type_name("D")->required();
-    sub->add_option("--adjacency", a->adjacency,
-                    "which data sets are neighbours: replace-one, add-remove, zero-out")
-        ->type_name("A")
-        ->check(CLI::IsMember({"replace-one", "add-remove", "zero-out"}))
-        ->capture_default_str();
+    AddAsked(sub, a->asked, true, "which data sets are neighbours; replace-one unless given");
     sub->callback([a, &run] { run.action = [a, &run] { return Gaussian(run.common, *a); }; });
   }
   AddAccountEvents(verb, run);
@@ -193,10 +211,13 @@ void AddAccount(CLI::App& app, Invocation& run) {
   {
     CLI::App* sub = AddVerb(*verb, run, "ledger", "what the runs in a ledger have spent",
                             "  tacit account ledger runs/demo-20260101T120000\n"
-                            "  tacit account ledger runs/demo-20260101T120000/ledger.db --json\n");
+                            "  tacit account ledger runs/demo-20260101T120000/ledger.db --json\n"
+                            "  tacit account ledger runs/demo-20260101T120000 --delta 1e-6 --curve\n");
     auto where = std::make_shared<std::string>();
+    auto a = std::make_shared<Asked>();
     sub->add_option("where", *where, "ledger file, or run folder")->required()->type_name("FILE|RUN");
-    sub->callback([where, &run] { run.action = [where, &run] { return OfLedger(run.common, *where); }; });
+    AddAsked(sub, *a, false, "must be that of the runs");
+    sub->callback([where, a, &run] { run.action = [=, &run] { return OfLedger(run.common, *where, *a); }; });
   }
 }
 

@@ -1,361 +1,501 @@
 // tacit account subsampled-gaussian | pure | priv-unit | events | compare, and tacit calibrate: what
 // compositions cost, and the noise, rounds or rate that a budget allows.
-#include <chrono>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 
+#include "account.h"
 #include "cli.h"
+#include "experiment/files.h"
 #include "privacy/accountant.h"
-#include "privacy/gdp.h"
+#include "privacy/calibrate.h"
+#include "privacy/compare.h"
+#include "privacy/event_json.h"
 
 namespace tacit::cli {
-namespace {
 
 using nlohmann::json;
 
-Result<Adjacency> ParseAdjacency(const std::string& name) {
-  for (const Adjacency a : {Adjacency::kReplaceOne, Adjacency::kAddOrRemove, Adjacency::kZeroOut})
-    if (name == Name(a)) return a;
-  return Fail(Code::kInvalidArgument, "adjacency = {}: must be replace-one, add-remove or zero-out", name);
+Result<Delta> Asked::DeltaOr(std::optional<Delta> otherwise) const {
+  if (delta) return Delta::Of(*delta);
+  if (otherwise) return *otherwise;
+  return Fail(Code::kInvalidArgument,
+              "--delta is missing; give the δ that ε is asked for, e.g. --delta 1e-6");
 }
 
-Result<std::uint64_t> Count(double rounds) {
-  if (!(rounds >= 1 && rounds <= 1e15 && rounds == std::floor(rounds)))
-    return Fail(Code::kInvalidArgument, "rounds = {}: must be a whole number in [1, 1e15]", rounds);
-  return static_cast<std::uint64_t>(rounds);
+Result<Adjacency> Asked::AdjacencyOr(Adjacency usual) const {
+  if (adjacency.empty()) return usual;
+  return ParseAdjacency(adjacency);
 }
 
-Result<Mu> MuOf(double multiplier) {
-  TACIT_TRY(const NoiseMultiplier z, NoiseMultiplier::Of(multiplier));
-  return Mu::Of(DivUp(1, z.value()));
-}
-
-struct Asked {
-  double delta = 0;
-  bool curve = false;
-};
-
-void AddAsked(CLI::App* sub, Asked& a) {
-  sub->add_option("--delta", a.delta, "δ, in [0, 1)")->type_name("D")->required();
+void AddAsked(CLI::App* sub, Asked& a, bool delta_required, const char* adjacency_help) {
+  auto* delta = sub->add_option("--delta", a.delta, "δ, in [0, 1)")->type_name("D");
+  if (delta_required) delta->required();
+  sub->add_option("--adjacency", a.adjacency, adjacency_help)
+      ->check(CLI::IsMember({"replace-one", "add-remove", "zero-out"}))
+      ->type_name("A");
   sub->add_flag("--curve", a.curve, "also prints δ along ε");
+  sub->add_flag("--plot", a.plot, "also draws δ along ε");
 }
 
-// ε, its bracket, the method and, if asked, the curve.
-Result<int> Print(const Common& common, const std::string& title, const Accountant& account, const Asked& a,
-                  json more = json::object()) {
-  TACIT_OK(common.ExpectNoSets("account"));
-  TACIT_TRY(const Delta delta, Delta::Of(a.delta));
-  const auto begin = std::chrono::steady_clock::now();
-  TACIT_TRY(const Bracket e, account.EpsilonAt(delta));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  json curve = json::array();
-  Table table({"ε", "δ at most", "δ at least"});
-  if (a.curve) {
-    const double top = std::isfinite(e.upper) && e.upper > 0 ? 1.5 * e.upper : 10;
-    for (int i = 0; i <= 15; ++i) {
-      const double at = top * i / 15;
-      TACIT_TRY(const Epsilon epsilon, Epsilon::Of(at));
-      TACIT_TRY(const Bracket d, account.DeltaAt(epsilon));
-      curve.push_back({{"epsilon", at}, {"delta", d.upper}, {"delta_lower", d.lower}});
-      table.Add({Digits(at), DigitsUp(d.upper), Digits(d.lower)});
+namespace {
+
+// δ(ε) from 0 to half as much again as the ε in question.
+constexpr int kCurve = 15;
+struct CurvePoint {
+  double epsilon;
+  Bracket delta;
+};
+Result<std::vector<CurvePoint>> CurveOf(const Accountant& account, double epsilon) {
+  const double top = std::isfinite(epsilon) && epsilon > 0 ? 1.5 * epsilon : 10;
+  std::vector<CurvePoint> out;
+  for (int i = 0; i <= kCurve; ++i) {
+    TACIT_TRY(const Epsilon at, Epsilon::Of(top * i / kCurve));
+    TACIT_TRY(Bracket d, account.DeltaAt(at));
+    out.push_back({at.value(), std::move(d)});
+  }
+  return out;
+}
+
+void PrintCurve(const std::vector<CurvePoint>& curve, bool bars) {
+  std::vector<std::string> header = {"ε", "δ at most", "δ at least"};
+  if (bars) header.emplace_back("log δ");
+  Table table(header);
+  table.Left(3);
+  double least = 0.1;                    // where the bars end
+  for (const CurvePoint& p : curve)
+    if (p.delta.upper > 1e-30) least = std::min(least, p.delta.upper / 10);
+  for (const CurvePoint& p : curve) {
+    std::vector<std::string> row = {Digits(p.epsilon), DigitsUp(p.delta.upper), Digits(p.delta.lower)};
+    if (bars) {
+      const double part = p.delta.upper > least ? 1 - std::log(p.delta.upper) / std::log(least) : 0;
+      std::string bar;
+      for (int i = 0; i < std::lround(40 * part); ++i) bar += "█";
+      row.push_back(bar);
     }
+    table.Add(std::move(row));
+  }
+  table.Print(stdout, 2);
+}
+
+}  // namespace
+
+Result<int> Print(const Common& common, const Accountant& account, Delta delta, const Asked& a,
+                  Answer answer) {
+  TACIT_OK(common.ExpectNoSets("account"));
+  const Stopwatch watch;
+  if (!answer.epsilon) {
+    TACIT_TRY(answer.epsilon, account.EpsilonAt(delta));
+  }
+  const Bracket& e = *answer.epsilon;
+  const double seconds = answer.seconds + watch.seconds();
+  std::vector<CurvePoint> curve;
+  if (a.curve || a.plot) {
+    TACIT_TRY(curve, CurveOf(account, e.upper));
   }
   if (common.json) {
     json out = {{"epsilon", Number(e.upper)}, {"epsilon_lower", Number(e.lower)},
                 {"delta", delta.value()},     {"method", e.method},
                 {"seconds", seconds},         {"adjacency", Name(account.adjacency())}};
-    if (a.curve) out["curve"] = curve;
-    out.update(more);
+    for (const CurvePoint& p : curve)
+      out["curve"].push_back(
+          {{"epsilon", p.epsilon}, {"delta", p.delta.upper}, {"delta_lower", p.delta.lower}});
+    out.update(answer.more);
     return PrintJson(out);
   }
-  const auto line = [](const char* name, const std::string& text) {
+  const auto line = [](const std::string& name, const std::string& text) {
     fmt::print("  {:<17} {}\n", name, text);
   };
-  fmt::print("{}\n", Styled(stdout, Style::kBold, fmt::format("{} at δ = {}", title, DigitsUp(a.delta))));
+  fmt::print("{}\n", Styled(stdout, Style::kBold,
+                            fmt::format("{} at δ = {}", answer.title, DigitsUp(delta.value()))));
   line("ε", EpsilonText(e.upper, 12));
-  line("", fmt::format("the truth lies in [{:.12g}, {:.12g}]", e.lower, e.upper));
+  if (std::isfinite(e.upper)) {
+    const int digits = e.upper - e.lower <= 1e-11 * e.upper ? 17 : 12;
+    line("", fmt::format("the truth lies in [{:.{}g}, {:.{}g}]", e.lower, digits, e.upper, digits));
+  }
+  for (const auto& [name, text] : answer.lines) line(name, text);
   line("adjacency", Name(account.adjacency()));
   line("method", e.method);
-  if (a.curve) table.Print(stdout, 2);
+  if (!curve.empty()) PrintCurve(curve, a.plot);
   return 0;
 }
 
-// ---- Sampled Gaussian rounds.
+namespace {
+
+// ---- Sampled Gaussian rounds, ε-DP releases, PrivUnit.
+
+const char* const kSampledAdjacency = "add-remove for poisson, replace-one for fixed, unless given";
+const char* const kUsualAdjacency = "which data sets are neighbours; replace-one unless given";
 
 struct SampledArguments {
-  std::optional<double> multiplier, rate, rounds, epsilon;
-  std::string sampling = "poisson", adjacency;
+  double multiplier = 0, rate = 0, rounds = 0;
+  std::string sampling = "poisson";
   Asked asked;
 };
 
-Result<Accountant> SampledAccount(const SampledArguments& a, double multiplier, double rate, double rounds) {
-  const bool poisson = a.sampling == "poisson";
-  TACIT_TRY(const Adjacency adjacency, ParseAdjacency(!a.adjacency.empty() ? a.adjacency
-                                                      : poisson            ? "add-remove"
-                                                                           : "replace-one"));
-  TACIT_TRY(const Mu mu, MuOf(multiplier));
-  TACIT_TRY(const Probability q, Probability::Of(rate));
-  TACIT_TRY(const std::uint64_t count, Count(rounds));
-  Accountant out(adjacency);
-  const PrivacyEvent event = poisson ? PrivacyEvent(PoissonGaussianEvent{.rate = q, .mu = mu})
-                                     : PrivacyEvent(FixedSizeGaussianEvent{.rate = q, .mu = mu});
-  TACIT_OK(out.Compose(event, count));
-  return out;
-}
-
 Result<int> Sampled(const Common& common, const SampledArguments& a) {
-  TACIT_TRY(const Accountant account, SampledAccount(a, *a.multiplier, *a.rate, *a.rounds));
-  return Print(common,
-               fmt::format("{} Gaussian rounds, {} sampling", Grouped(static_cast<std::uint64_t>(*a.rounds)),
-                           a.sampling),
-               account, a.asked,
-               {{"noise_multiplier", *a.multiplier},
-                {"rate", *a.rate},
-                {"rounds", *a.rounds},
-                {"sampling", a.sampling}});
+  TACIT_TRY(const Delta delta, a.asked.DeltaOr());
+  ReleasePlan r{
+      .noise = a.multiplier, .rounds = a.rounds, .rate = a.rate, .fixed_size = a.sampling == "fixed"};
+  TACIT_TRY(r.adjacency,
+            a.asked.AdjacencyOr(r.fixed_size ? Adjacency::kReplaceOne : Adjacency::kAddOrRemove));
+  TACIT_TRY(const Accountant account, AccountOf(r));
+  return Print(
+      common, account, delta, a.asked,
+      {.title = fmt::format("{} Gaussian round{}, {} sampling", Grouped(static_cast<std::uint64_t>(a.rounds)),
+                            a.rounds == 1 ? "" : "s", a.sampling),
+       .more = {{"noise_multiplier", a.multiplier},
+                {"rate", a.rate},
+                {"rounds", static_cast<std::uint64_t>(a.rounds)},
+                {"sampling", a.sampling}}});
 }
 
-void AddSampledOptions(CLI::App* sub, SampledArguments& a, bool required) {
-  const auto number = [&](const char* name, std::optional<double>& to, const char* help, const char* type) {
-    auto* option = sub->add_option(name, to, help)->type_name(type);
-    if (required) option->required();
-  };
-  number("--noise-multiplier", a.multiplier, "σ divided by the sensitivity under the adjacency", "Z");
-  number("--rate", a.rate, "share of the units that is sampled in a round", "Q");
-  number("--rounds", a.rounds, "number of rounds", "T");
-  sub->add_option("--sampling", a.sampling, "poisson, or fixed: a sample of fixed size without replacement")
+void AddSampling(CLI::App* sub, std::string& sampling) {
+  sub->add_option("--sampling", sampling, "poisson, or fixed: a sample of fixed size without replacement")
       ->check(CLI::IsMember({"poisson", "fixed"}))
       ->type_name("S")
       ->capture_default_str();
-  sub->add_option("--adjacency", a.adjacency, "add-remove for poisson, replace-one for fixed, unless given")
-      ->check(CLI::IsMember({"replace-one", "add-remove", "zero-out"}))
-      ->type_name("A");
 }
 
-// Largest or smallest x in [low, high] that keeps the budget, `good` being true at one end: the end that
-// holds.
-template <class Holds>
-Result<double> Search(double holds, double fails, double tolerance, bool whole, Holds keeps) {
-  for (int i = 0; i < 200; ++i) {
-    if (std::abs(holds - fails) <= (whole ? 1.0 : tolerance * std::abs(holds))) break;
-    double middle = std::sqrt(holds) * std::sqrt(fails);
-    if (std::abs(holds / fails - 1) < 1e-3) middle = 0.5 * (holds + fails);
-    if (whole) middle = std::floor(middle);
-    if (middle == holds || middle == fails) middle = std::floor((holds + fails) / 2);
-    if (middle == holds || middle == fails) break;
-    TACIT_TRY(const bool good, keeps(middle));
-    (good ? holds : fails) = middle;
-  }
-  return holds;
+struct PureArguments {
+  double epsilon = 0, rounds = 1;
+  Asked asked;
+};
+Result<int> PureReleases(const Common& common, const PureArguments& a) {
+  TACIT_TRY(const Delta delta, a.asked.DeltaOr());
+  TACIT_TRY(const Adjacency adjacency, a.asked.AdjacencyOr(Adjacency::kReplaceOne));
+  TACIT_TRY(const Epsilon epsilon, Epsilon::Of(a.epsilon));
+  TACIT_TRY(const std::uint64_t count, ParseCount(a.rounds, "rounds"));
+  Accountant account(adjacency);
+  TACIT_OK(account.Compose(PureEvent{epsilon}, count));
+  return Print(
+      common, account, delta, a.asked,
+      {.title = fmt::format("{} release{} of {}-DP", Grouped(count), count == 1 ? "" : "s", a.epsilon),
+       .more = {{"rounds", count}, {"epsilon_per_round", Number(a.epsilon)}}});
 }
 
-Result<int> Calibrate(const Common& common, const SampledArguments& a) {
-  TACIT_OK(common.ExpectNoSets("calibrate"));
-  const int missing = (a.multiplier ? 0 : 1) + (a.rate ? 0 : 1) + (a.rounds ? 0 : 1);
-  if (missing != 1)
-    return Fail(Code::kInvalidArgument,
-                "calibrate: leave out one of --noise-multiplier, --rate and --rounds; that one is found");
-  TACIT_TRY(const Epsilon target, Epsilon::Of(*a.epsilon));
-  TACIT_TRY(const Delta delta, Delta::Of(a.asked.delta));
-  const auto begin = std::chrono::steady_clock::now();
-  const auto keeps = [&](double x) -> Result<bool> {
-    TACIT_TRY(const Accountant account,
-              SampledAccount(a, a.multiplier.value_or(x), a.rate.value_or(x), a.rounds.value_or(x)));
-    TACIT_TRY(const Bracket e, account.EpsilonAt(delta));
-    return e.upper <= target.value();
-  };
-  // From a first guess outwards to a pair of which one keeps the budget.
-  double holds = a.multiplier ? (a.rate ? 1 : 0.5) : 1, fails = holds;
-  const bool whole = !a.rounds;
-  const double better = a.multiplier ? 0.5 : 2;
-  TACIT_TRY(const bool good, keeps(holds));
-  const double step = good ? 1 / better : better;
-  for (int i = 0;; ++i) {
-    const double next = a.multiplier && !a.rate ? std::min(1.0, fails * step) : fails * step;
-    if (next < (whole ? 1 : 1e-12) || next > (whole ? 1e12 : 1e9) || next == fails) {
-      if (good) {
-        holds = fails;
-        break;
-      }
-      return Fail(Code::kBudget,
-                  "epsilon = {}, delta = {}: nothing in reach keeps this budget; raise one of them",
-                  target.value(), delta.value());
-    }
-    TACIT_TRY(const bool next_good, keeps(next));
-    holds = good ? fails : next;
-    const double other = good ? next : fails;
-    fails = next;
-    if (next_good != good) {
-      fails = other;
-      TACIT_TRY(holds, Search(holds, fails, 1e-10, whole, keeps));
-      break;
-    }
-  }
-  const char* name = !a.multiplier ? "noise_multiplier" : !a.rate ? "rate" : "rounds";
-  TACIT_TRY(const Accountant account, SampledAccount(a, a.multiplier.value_or(holds), a.rate.value_or(holds),
-                                                     a.rounds.value_or(holds)));
-  TACIT_TRY(const Bracket e, account.EpsilonAt(delta));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (common.json)
-    return PrintJson({{name, holds},
-                      {"epsilon", Number(e.upper)},
-                      {"epsilon_lower", Number(e.lower)},
-                      {"delta", delta.value()},
-                      {"method", e.method},
-                      {"seconds", seconds},
-                      {"adjacency", Name(account.adjacency())}});
-  fmt::print("{:<17} {}\n", !a.multiplier ? "noise multiplier" : name,
-             !a.multiplier ? DigitsUp(holds, 12) : fmt::format("{:.12g}", holds));
-  fmt::print("{:<17} {}\n{:<17} {}\n{:<17} {}\n", "ε", DigitsUp(e.upper, 12), "adjacency",
-             Name(account.adjacency()), "method", e.method);
-  return 0;
+struct PrivUnitArguments {
+  double direction = 0, scalar = 0, dimension = 2, rounds = 1;
+  Asked asked;
+};
+Result<int> PrivUnitReleases(const Common& common, const PrivUnitArguments& a) {
+  TACIT_TRY(const Delta delta, a.asked.DeltaOr());
+  TACIT_TRY(const Adjacency adjacency, a.asked.AdjacencyOr(Adjacency::kReplaceOne));
+  TACIT_TRY(const Epsilon direction, Epsilon::Of(a.direction));
+  TACIT_TRY(const Epsilon scalar, Epsilon::Of(a.scalar));
+  TACIT_TRY(const std::uint64_t count, ParseCount(a.rounds, "rounds"));
+  TACIT_TRY(const std::uint64_t dimension, ParseCount(a.dimension, "dimension"));
+  TACIT_TRY(const PrivUnitEvent unit, OptimalPrivUnit(direction, dimension));
+  Accountant account(adjacency);
+  TACIT_OK(account.Compose(unit, count));
+  TACIT_OK(account.Compose(ScalarDpEvent{scalar}, count));
+  return Print(
+      common, account, delta, a.asked,
+      {.title = fmt::format("{} vector{} by PrivUnit and ScalarDP", Grouped(count), count == 1 ? "" : "s"),
+       .more = {{"rounds", count},
+                {"dimension", dimension},
+                {"epsilon_direction", a.direction},
+                {"epsilon_scalar", Number(a.scalar)}}});
 }
 
 // ---- Events from a file.
 
-Result<double> Field(const json& e, const char* key) {
-  if (!e.contains(key) || !e[key].is_number())
-    return Fail(Code::kMalformed, "an event of type {} needs the number \"{}\"", e.value("type", "?"), key);
-  return e[key].get<double>();
+Result<EventFile> ReadEvents(const std::string& where, const Asked& a) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(where, ignored))
+    return Fail(Code::kNotFound, "{}: no such file; give a list of events, see docs/events.md", where);
+  if (std::filesystem::is_directory(where, ignored))
+    return Fail(Code::kMalformed, "{}: is a folder; give a file with a list of events", where);
+  TACIT_TRY(const std::string text, ReadWhole(where, std::uintmax_t{65} << 20));
+  std::optional<Adjacency> adjacency;
+  if (!a.adjacency.empty()) {
+    TACIT_TRY(adjacency, ParseAdjacency(a.adjacency));
+  }
+  return ParseEvents(text, where, adjacency);
 }
-Result<std::uint32_t> Small(const json& e, const char* key) {
-  if (!e.contains(key)) return std::uint32_t{1};
-  TACIT_TRY(const double v, Field(e, key));
-  if (!(v >= 1 && v <= 4e9 && v == std::floor(v)))
-    return Fail(Code::kMalformed, "\"{}\" = {}: must be a whole number of at least 1", key, v);
-  return static_cast<std::uint32_t>(v);
-}
-Result<PrivacyEvent> ParseEvent(const json& e) {
-  const std::string type = e.value("type", "");
-  const auto epsilon = [&]() -> Result<Epsilon> {
-    TACIT_TRY(const double v, Field(e, "epsilon"));
-    return Epsilon::Of(v);
-  };
-  const auto mu = [&]() -> Result<Mu> {
-    TACIT_TRY(const double z, Field(e, "noise_multiplier"));
-    return MuOf(z);
-  };
-  if (type == "gaussian") {
-    TACIT_TRY(const Mu m, mu());
-    return PrivacyEvent(JointGaussianEvent{m});
-  }
-  if (type == "poisson-gaussian" || type == "fixed-size-gaussian") {
-    TACIT_TRY(const Mu m, mu());
-    TACIT_TRY(const double rate, Field(e, "rate"));
-    TACIT_TRY(const Probability q, Probability::Of(rate));
-    if (type == "poisson-gaussian") return PrivacyEvent(PoissonGaussianEvent{q, m});
-    return PrivacyEvent(FixedSizeGaussianEvent{q, m});
-  }
-  if (type == "discrete-gaussian") {
-    TACIT_TRY(const double s, Field(e, "sigma"));
-    TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(s));
-    TACIT_TRY(const std::uint32_t sensitivity, Small(e, "sensitivity"));
-    TACIT_TRY(const std::uint32_t dimension, Small(e, "dimension"));
-    return PrivacyEvent(DiscreteGaussianEvent{sigma, sensitivity, dimension});
-  }
-  if (type == "zcdp") {
-    TACIT_TRY(const double v, Field(e, "rho"));
-    TACIT_TRY(const Rho rho, Rho::Of(v));
-    return PrivacyEvent(ZcdpEvent{rho});
-  }
-  if (type == "priv-unit") {
-    TACIT_TRY(const Epsilon x, epsilon());
-    TACIT_TRY(const std::uint32_t dimension, Small(e, "dimension"));
-    TACIT_TRY(const PrivUnitEvent unit, OptimalPrivUnit(x, dimension));
-    return PrivacyEvent(unit);
-  }
-  if (type == "approximate") {
-    TACIT_TRY(const Epsilon x, epsilon());
-    TACIT_TRY(const double d, Field(e, "delta"));
-    TACIT_TRY(const Delta delta, Delta::Of(d));
-    return PrivacyEvent(ApproximateEvent{x, delta});
-  }
-  if (type == "randomised-response") {
-    TACIT_TRY(const Epsilon x, epsilon());
-    TACIT_TRY(const std::uint32_t categories, Small(e, "categories"));
-    return PrivacyEvent(RandomizedResponseEvent{x, std::max<std::uint64_t>(categories, 2)});
-  }
-  if (type == "laplace" || type == "pure" || type == "scalar-dp") {
-    TACIT_TRY(const Epsilon x, epsilon());
-    if (type == "laplace") return PrivacyEvent(LaplaceEvent{x});
-    if (type == "pure") return PrivacyEvent(PureEvent{x});
-    return PrivacyEvent(ScalarDpEvent{x});
-  }
-  return Fail(
-      Code::kMalformed,
-      "event of type \"{}\": known are gaussian, poisson-gaussian, fixed-size-gaussian, discrete-gaussian, "
-      "laplace, pure, approximate, zcdp, randomised-response, priv-unit, scalar-dp",
-      type);
+
+std::string Kinds(const Accountant& account) {
+  const std::size_t n = account.lines().size();
+  return fmt::format("{} kind{} of release", Grouped(n), n == 1 ? "" : "s");
 }
 
 Result<int> OfEvents(const Common& common, const std::string& where, const Asked& a) {
-  std::ifstream file(where);
-  if (!file) return Fail(Code::kNotFound, "{}: no such file, or it cannot be read", where);
-  const json all = json::parse(file, nullptr, false);
-  if (!all.is_object() || !all.contains("events") || !all["events"].is_array())
-    return Fail(Code::kMalformed, "{}: must be a JSON object with \"adjacency\" and the list \"events\"",
-                where);
-  TACIT_TRY(const Adjacency adjacency,
-            ParseAdjacency(all.contains("adjacency") && all["adjacency"].is_string()
-                               ? all["adjacency"].get<std::string>()
-                               : "replace-one"));
-  Accountant account(adjacency);
-  for (const json& e : all["events"]) {
-    if (!e.is_object() || !e.contains("type") || !e["type"].is_string())
-      return Fail(Code::kMalformed, "{}: every event is an object with a \"type\"", where);
-    if (e.contains("adjacency") && e["adjacency"] != Name(adjacency))
-      return Fail(Code::kInvalidArgument,
-                  "{}: an event has another adjacency than the file's {}; account for them apart", where,
-                  Name(adjacency));
-    TACIT_TRY(const PrivacyEvent event, ParseEvent(e));
-    double rounds = 1;
-    if (e.contains("count")) {
-      TACIT_TRY(rounds, Field(e, "count"));
-    }
-    TACIT_TRY(const std::uint64_t count, Count(rounds));
-    TACIT_OK(account.Compose(event, count));
-  }
-  return Print(common, fmt::format("{} kinds of release", account.lines().size()), account, a);
+  TACIT_TRY(const EventFile file, ReadEvents(where, a));
+  TACIT_TRY(const Delta delta, a.DeltaOr(file.delta));
+  return Print(common, file.account, delta, a,
+               {.title = Kinds(file.account), .more = {{"kinds", file.account.lines().size()}}});
+}
+
+// ---- Releases of one kind by flags, or of any kinds by a file: for compare and calibrate.
+
+struct ReleaseArguments {
+  std::string mechanism = "gaussian", sampling = "poisson", events;
+  std::optional<double> multiplier, sigma, each, rate, rounds;
+  double sensitivity = 1, dimension = 1, categories = 2, share = 1.0 / 3;
+  Asked asked;
+};
+
+void AddReleaseOptions(CLI::App* sub, ReleaseArguments& a, const char* each) {
+  sub->add_option("--mechanism", a.mechanism,
+                  "what is released, one of " + fmt::format("{}", fmt::join(ReleaseKindNames(), ", ")))
+      ->check(CLI::IsMember(ReleaseKindNames()))
+      ->type_name("M")
+      ->capture_default_str();
+  sub->add_option("--events", a.events, "instead: a list of releases, see docs/events.md")->type_name("FILE");
+  const auto number = [&](const char* name, std::optional<double>& to, const char* help, const char* type) {
+    sub->add_option(name, to, help)->type_name(type);
+  };
+  number("--noise-multiplier", a.multiplier, "gaussian: σ divided by the sensitivity under the adjacency",
+         "Z");
+  number("--sigma", a.sigma, "discrete-gaussian: its parameter, in lattice steps", "S");
+  number(each, a.each, "ε of one release, for all other mechanisms", "E");
+  number("--rate", a.rate, "gaussian: share of the units that is sampled in a round", "Q");
+  number("--rounds", a.rounds, "number of rounds", "T");
+  AddSampling(sub, a.sampling);
+  sub->add_option("--sensitivity", a.sensitivity, "discrete mechanisms: in lattice steps")
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option("--dimension", a.dimension, "discrete-gaussian and priv-unit: of the vector")
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option("--categories", a.categories, "randomised-response: number of values")
+      ->type_name("K")
+      ->capture_default_str();
+  sub->add_option("--scalar-share", a.share, "priv-unit: part of the ε of one release that is for the length")
+      ->type_name("P")
+      ->capture_default_str();
+}
+
+const char* NoiseName(ReleaseKind m) {
+  return m == ReleaseKind::kGaussian           ? "noise_multiplier"
+         : m == ReleaseKind::kDiscreteGaussian ? "sigma"
+                                               : "epsilon_per_release";
+}
+std::string FlagOf(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return "--" + name;
+}
+const std::optional<double>& NoiseOf(const ReleaseArguments& a, ReleaseKind m) {
+  return m == ReleaseKind::kGaussian ? a.multiplier : m == ReleaseKind::kDiscreteGaussian ? a.sigma : a.each;
+}
+
+// What the flags say; `sampled`: whether there is a rate, given or to be found.
+Result<ReleasePlan> ReleasesOf(const ReleaseArguments& a, bool sampled) {
+  TACIT_TRY(const ReleaseKind m, ParseReleaseKind(a.mechanism));
+  for (const auto& [given, flag] :
+       {std::pair(&a.multiplier, "--noise-multiplier"), std::pair(&a.sigma, "--sigma"),
+        std::pair(&a.each, "--epsilon-per-release")})
+    if (given->has_value() && given != &NoiseOf(a, m))
+      return Fail(Code::kInvalidArgument, "{} {}: is not for {}, whose noise is {}", flag, **given,
+                  a.mechanism, FlagOf(NoiseName(m)));
+  if (sampled && m != ReleaseKind::kGaussian)
+    return Fail(Code::kInvalidArgument,
+                "--rate: of sampled releases only Gaussian ones are accounted for; leave "
+                "it out for {}",
+                a.mechanism);
+  if (a.rounds) TACIT_OK(ParseCount(*a.rounds, "--rounds"));
+  TACIT_TRY(const std::uint64_t sensitivity, ParseCount(a.sensitivity, "--sensitivity"));
+  TACIT_TRY(const std::uint64_t dimension, ParseCount(a.dimension, "--dimension"));
+  TACIT_TRY(const std::uint64_t categories, ParseCount(a.categories, "--categories"));
+  if (sensitivity > 0xffffffffU)
+    return Fail(Code::kInvalidArgument, "--sensitivity = {}: must be below 2^32 lattice steps", sensitivity);
+  ReleasePlan r{.mechanism = m,
+                .noise = NoiseOf(a, m).value_or(1),
+                .rounds = a.rounds.value_or(1),
+                .rate = a.rate,
+                .fixed_size = sampled && a.sampling == "fixed",
+                .sensitivity = static_cast<std::uint32_t>(sensitivity),
+                .dimension = dimension,
+                .categories = categories,
+                .scalar_share = a.share};
+  TACIT_TRY(r.adjacency,
+            a.asked.AdjacencyOr(sampled && !r.fixed_size ? Adjacency::kAddOrRemove : Adjacency::kReplaceOne));
+  return r;
+}
+
+std::string Describe(const ReleaseArguments& a, bool sampled) {
+  return (sampled ? a.sampling + "-sampled " : "") + a.mechanism;
+}
+std::string Rounds(double n) {
+  return fmt::format("{} round{}", Grouped(static_cast<std::uint64_t>(n)), n == 1 ? "" : "s");
+}
+
+Status NoReleaseFlags(const ReleaseArguments& a) {
+  if (a.multiplier || a.sigma || a.each || a.rate || a.rounds)
+    return Fail(Code::kInvalidArgument,
+                "--events {}: the file says what is released; leave out the flags of a mechanism", a.events);
+  return Ok{};
 }
 
 // ---- Side by side.
 
-Result<int> Compare(const Common& common, const SampledArguments& a) {
-  TACIT_OK(common.ExpectNoSets("account"));
-  TACIT_TRY(const Accountant account, SampledAccount(a, *a.multiplier, *a.rate, *a.rounds));
-  TACIT_TRY(const Accountant one, SampledAccount(a, *a.multiplier, *a.rate, 1));
-  TACIT_TRY(const Delta delta, Delta::Of(a.asked.delta));
-  TACIT_TRY(const Bracket exact, account.EpsilonAt(delta));
-  const double t = *a.rounds, d = delta.value();
-  TACIT_TRY(const Delta each, Delta::Of(d / t));
-  TACIT_TRY(const Delta half, Delta::Of(d / (2 * t)));
-  TACIT_TRY(const Bracket basic, one.EpsilonAt(each));
-  TACIT_TRY(const Bracket part, one.EpsilonAt(half));
-  // Dwork, Rothblum, Vadhan 2010, with half of δ for the composition.
-  const double advanced =
-      std::sqrt(2 * t * std::log(2 / d)) * part.upper + t * part.upper * std::expm1(part.upper);
-  TACIT_TRY(const Mu mu, MuOf(*a.multiplier));
-  const double rho = t * mu.value() * mu.value() / 2;
-  const double zcdp = *a.rate == 1 ? ZcdpEpsilon(Rho::Proven(rho), delta) : kInf;
-  if (common.json)
-    return PrintJson({{"epsilon", Number(exact.upper)},
-                      {"epsilon_lower", Number(exact.lower)},
-                      {"basic", Number(t * basic.upper)},
-                      {"advanced", Number(advanced)},
-                      {"zcdp", *a.rate == 1 ? Number(zcdp) : json(nullptr)},
-                      {"delta", d},
-                      {"method", exact.method},
-                      {"adjacency", Name(account.adjacency())}});
+Result<int> CompareReleases(const Common& common, const ReleaseArguments& a) {
+  std::optional<Accountant> account;
+  std::optional<Delta> usual;
+  std::string title;
+  if (!a.events.empty()) {
+    TACIT_OK(NoReleaseFlags(a));
+    TACIT_TRY(EventFile file, ReadEvents(a.events, a.asked));
+    account = std::move(file.account), usual = file.delta, title = Kinds(*account);
+  } else {
+    TACIT_TRY(const ReleasePlan r, ReleasesOf(a, a.rate.has_value()));
+    if (!NoiseOf(a, r.mechanism) || !a.rounds)
+      return Fail(Code::kInvalidArgument, "compare: needs {} and --rounds, or --events FILE",
+                  r.mechanism == ReleaseKind::kGaussian || r.mechanism == ReleaseKind::kDiscreteGaussian
+                      ? FlagOf(NoiseName(r.mechanism))
+                      : "--epsilon");
+    TACIT_TRY(account, AccountOf(r));
+    title = Rounds(r.rounds) + ", " + Describe(a, a.rate.has_value());
+  }
+  TACIT_TRY(const Delta delta, a.asked.DeltaOr(usual));
+  const Stopwatch watch;
+  TACIT_TRY(const Bracket exact, account->EpsilonAt(delta));
+  TACIT_TRY(const std::vector<Comparison> all, Compare(*account, delta, exact));
+  Answer answer{.title = title, .epsilon = exact, .seconds = watch.seconds()};
+  for (const Comparison& c : all) answer.more[c.name] = c.applies ? Number(c.epsilon) : json(nullptr);
+  TACIT_TRY(const int code, Print(common, *account, delta, a.asked, std::move(answer)));
+  if (common.json) return code;
   Table table({"composition", "ε"});
   table.Left(0);
-  table.Add({"basic", DigitsUp(t * basic.upper)});
-  table.Add({"advanced", DigitsUp(advanced)});
-  if (*a.rate == 1) table.Add({"zCDP", DigitsUp(zcdp)});
-  table.Add({exact.method, DigitsUp(exact.upper)});
-  table.Print(stdout, 0);
-  fmt::print("adjacency: {}\n", Name(account.adjacency()));
-  return 0;
+  for (const Comparison& c : all)
+    table.Add({c.name == "exact" ? "this accountant" : c.title, !c.applies ? "says nothing"
+                                                                : std::isinf(c.epsilon)
+                                                                    ? "inf"
+                                                                    : DigitsUp(c.epsilon)});
+  table.Print(stdout, 2);
+  return code;
+}
+
+// ---- The inverses.
+
+struct CalibrateArguments {
+  ReleaseArguments releases;
+  std::optional<double> epsilon;
+  std::string solve;
+};
+
+// What is to be found: as asked for, or what was left out.
+Result<std::string> Unknown(const CalibrateArguments& a, bool noise_given) {
+  const ReleaseArguments& r = a.releases;
+  if (!a.solve.empty()) return a.solve;
+  if (!r.events.empty()) return std::string("noise");
+  if (noise_given && r.rounds && (r.mechanism != "gaussian" || r.rate))
+    return Fail(Code::kInvalidArgument,
+                "calibrate: leave out one of the noise, --rounds and --rate, which is then found; or say "
+                "--solve delta");
+  if (noise_given && r.rounds) return std::string("rate");
+  if (noise_given) return std::string("rounds");
+  if (r.rounds) return std::string("noise");
+  return Fail(
+      Code::kInvalidArgument,
+      "calibrate: give two of the noise, --rounds and --rate (a Gaussian without --rate is not sampled); "
+      "the third is found");
+}
+
+// The releases with ε or δ as the unknown: an account, nothing to search.
+Result<int> Forward(const Common& common, const CalibrateArguments& a, const Accountant& account,
+                    const std::string& title, std::optional<Delta> usual) {
+  if (a.solve == "epsilon") {
+    if (a.epsilon)
+      return Fail(Code::kInvalidArgument, "--solve epsilon: leave out --epsilon {}, which is found",
+                  *a.epsilon);
+    TACIT_TRY(const Delta delta, a.releases.asked.DeltaOr(usual));
+    return Print(common, account, delta, a.releases.asked, {.title = title, .more = {{"solve", "epsilon"}}});
+  }
+  if (!a.epsilon)
+    return Fail(Code::kInvalidArgument, "--solve delta: needs --epsilon, the ε that δ is asked for");
+  if (a.releases.asked.delta)
+    return Fail(Code::kInvalidArgument, "--solve delta: leave out --delta {}, which is found",
+                *a.releases.asked.delta);
+  TACIT_TRY(const Epsilon epsilon, Epsilon::Of(*a.epsilon));
+  const Stopwatch watch;
+  TACIT_TRY(const Bracket d, account.DeltaAt(epsilon));
+  const double seconds = watch.seconds();
+  if (!(d.upper < 1))
+    return Fail(Code::kBudget, "epsilon = {}: no δ below 1 goes with it; raise it, or add noise",
+                epsilon.value());
+  // At that δ: ε as asked for, which the upper end of δ keeps, and what it is at least.
+  TACIT_TRY(const Bracket e, account.EpsilonAt(Delta::Proven(d.upper)));
+  return Print(common, account, Delta::Proven(d.upper), a.releases.asked,
+               {.title = title,
+                .more = {{"solve", "delta"}, {"delta_lower", d.lower}},
+                .lines = {{"δ", fmt::format("{}, found for this ε", DigitsUp(d.upper, 12))},
+                          {"", fmt::format("the truth lies in [{:.12g}, {:.12g}]", d.lower, d.upper)}},
+                .epsilon = Bracket{std::min(e.lower, epsilon.value()), epsilon.value(), d.method},
+                .seconds = seconds});
+}
+
+Result<int> CalibrateReleases(const Common& common, const CalibrateArguments& a) {
+  const ReleaseArguments& r = a.releases;
+  std::optional<Accountant> file;
+  std::optional<Delta> usual;
+  ReleasePlan one;
+  const bool forward = a.solve == "epsilon" || a.solve == "delta";
+  std::string unknown = a.solve, title;
+  if (!r.events.empty()) {
+    TACIT_OK(NoReleaseFlags(r));
+    TACIT_TRY(EventFile read, ReadEvents(r.events, r.asked));
+    file = std::move(read.account), usual = read.delta, title = Kinds(*file);
+    TACIT_TRY(unknown, Unknown(a, true));
+    if (unknown == "rate")
+      return Fail(Code::kInvalidArgument,
+                  "--solve rate: is for one mechanism; of --events the noise or the rounds "
+                  "are found");
+  } else {
+    TACIT_TRY(const ReleaseKind m, ParseReleaseKind(r.mechanism));
+    TACIT_TRY(unknown, Unknown(a, NoiseOf(r, m).has_value()));
+    TACIT_TRY(one, ReleasesOf(r, r.rate.has_value() || unknown == "rate"));
+    const auto needs = [&](const char* what, bool given, const std::string& flag) -> Status {
+      if (unknown == what && given)
+        return Fail(Code::kInvalidArgument, "--solve {}: leave out {}, which is found", what, flag);
+      if (unknown != what && !given)
+        return Fail(Code::kInvalidArgument, "calibrate: to find {} it needs {}", unknown, flag);
+      return Ok{};
+    };
+    TACIT_OK(needs("noise", NoiseOf(r, m).has_value(), FlagOf(NoiseName(m))));
+    TACIT_OK(needs("rounds", r.rounds.has_value(), "--rounds"));
+    if (unknown == "rate") TACIT_OK(needs("rate", r.rate.has_value(), "--rate"));
+    title = Describe(r, r.rate.has_value() || unknown == "rate");
+    if (unknown != "rounds") title = Rounds(one.rounds) + ", " + title;
+  }
+  if (forward) {
+    TACIT_TRY(const Accountant account, file ? Result<Accountant>(*file) : AccountOf(one));
+    return Forward(common, a, account, title, usual);
+  }
+  if (!a.epsilon) return Fail(Code::kInvalidArgument, "calibrate: needs --epsilon, the budget");
+  TACIT_TRY(const Epsilon epsilon, Epsilon::Of(*a.epsilon));
+  TACIT_TRY(const Delta delta, r.asked.DeltaOr(usual));
+  const Stopwatch watch;
+  const bool noise = unknown == "noise", rounds = unknown == "rounds";
+  TACIT_TRY(const Calibration c,
+            file     ? noise ? CalibrateScale(*file, epsilon, delta) : CalibrateRepeats(*file, epsilon, delta)
+                : noise ? CalibrateNoise(one, epsilon, delta)
+            : rounds ? CalibrateRounds(one, epsilon, delta)
+                     : CalibrateRate(one, epsilon, delta));
+  const double seconds = watch.seconds();
+  std::string name = file ? (noise ? "scale" : "repeats") : noise ? NoiseName(one.mechanism) : unknown;
+  if (!file) (noise ? one.noise : rounds ? one.rounds : one.rate.emplace()) = c.value;
+  TACIT_TRY(const Accountant account, !file   ? AccountOf(one)
+                                      : noise ? WithNoiseScaled(*file, c.value)
+                                              : Repeated(*file, c.value));
+  json found = {{"solve", unknown}, {"target_epsilon", epsilon.value()}, {"evaluations", c.evaluations}};
+  found[name] = rounds ? json(static_cast<std::uint64_t>(c.value)) : json(c.value);
+  const bool falls = noise && (file || NoiseFalls(one.mechanism));
+  std::string text = rounds  ? Grouped(static_cast<std::uint64_t>(c.value))
+                     : falls ? DigitsUp(c.value, 12)
+                             : fmt::format("{:.17g}", c.value);
+  text += fmt::format(", the {} {} ε", falls ? "smallest" : "largest",
+                      c.at_end ? "there is; it keeps" : "that keeps");
+  std::replace(name.begin(), name.end(), '_', ' ');
+  if (name == "epsilon per release") name = "ε per release";
+  Answer answer{
+      .title = title, .more = found, .lines = {{name, text}}, .epsilon = c.epsilon, .seconds = seconds};
+  if (const std::size_t kept = file && noise ? UnscaledKinds(*file) : 0; kept > 0)
+    answer.lines.emplace_back("kept as is",
+                              fmt::format("{} kind{} without noise to scale", kept, kept == 1 ? "" : "s"));
+  return Print(common, account, delta, r.asked, std::move(answer));
 }
 
 }  // namespace
@@ -369,95 +509,85 @@ void AddAccountEvents(CLI::App* verb, Invocation& run) {
                 "  tacit account subsampled-gaussian --noise-multiplier 1 --rate 0.01 --sampling fixed "
                 "--rounds 1000 --delta 1e-5 --curve\n");
     auto a = std::make_shared<SampledArguments>();
-    AddSampledOptions(sub, *a, true);
-    AddAsked(sub, a->asked);
+    sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity under the adjacency")
+        ->type_name("Z")
+        ->required();
+    sub->add_option("--rate", a->rate, "share of the units that is sampled in a round")
+        ->type_name("Q")
+        ->required();
+    sub->add_option("--rounds", a->rounds, "number of rounds")->type_name("T")->required();
+    AddSampling(sub, a->sampling);
+    AddAsked(sub, a->asked, true, kSampledAdjacency);
     sub->callback([a, &run] { run.action = [a, &run] { return Sampled(run.common, *a); }; });
   }
   {
-    struct Arguments {
-      double epsilon = 0, rounds = 1;
-      Asked asked;
-    };
     CLI::App* sub = AddVerb(*verb, run, "pure", "ε of T releases that are each ε-DP, at a δ",
-                            "  tacit account pure --epsilon 0.1 --rounds 100 --delta 1e-6\n");
-    auto a = std::make_shared<Arguments>();
+                            "  tacit account pure --epsilon 0.1 --rounds 100 --delta 1e-6\n"
+                            "  tacit account pure --epsilon 0.1 --rounds 100 --delta 1e-6 --plot\n");
+    auto a = std::make_shared<PureArguments>();
     sub->add_option("--epsilon", a->epsilon, "of one release")->type_name("E")->required();
     sub->add_option("--rounds", a->rounds, "number of releases")->type_name("T")->capture_default_str();
-    AddAsked(sub, a->asked);
-    sub->callback([a, &run] {
-      run.action = [a, &run]() -> Result<int> {
-        TACIT_TRY(const Epsilon epsilon, Epsilon::Of(a->epsilon));
-        TACIT_TRY(const std::uint64_t count, Count(a->rounds));
-        Accountant account(Adjacency::kReplaceOne);
-        TACIT_OK(account.Compose(PureEvent{epsilon}, count));
-        return Print(run.common, fmt::format("{} releases of {}-DP", Grouped(count), a->epsilon), account,
-                     a->asked, {{"rounds", a->rounds}, {"epsilon_per_round", a->epsilon}});
-      };
-    });
+    AddAsked(sub, a->asked, true, kUsualAdjacency);
+    sub->callback([a, &run] { run.action = [a, &run] { return PureReleases(run.common, *a); }; });
   }
   {
-    struct Arguments {
-      double direction = 0, scalar = 0, dimension = 2, rounds = 1;
-      Asked asked;
-    };
     CLI::App* sub =
         AddVerb(*verb, run, "priv-unit", "ε of T vectors sent by PrivUnit and ScalarDP",
                 "  tacit account priv-unit --epsilon-direction 4 --epsilon-scalar 2 --dimension 100 "
                 "--rounds 50 --delta 1e-5\n");
-    auto a = std::make_shared<Arguments>();
+    auto a = std::make_shared<PrivUnitArguments>();
     sub->add_option("--epsilon-direction", a->direction, "of the direction")->type_name("E")->required();
     sub->add_option("--epsilon-scalar", a->scalar, "of the length")->type_name("E")->required();
     sub->add_option("--dimension", a->dimension, "of the vector")->type_name("N")->required();
     sub->add_option("--rounds", a->rounds, "number of vectors")->type_name("T")->capture_default_str();
-    AddAsked(sub, a->asked);
-    sub->callback([a, &run] {
-      run.action = [a, &run]() -> Result<int> {
-        TACIT_TRY(const Epsilon direction, Epsilon::Of(a->direction));
-        TACIT_TRY(const Epsilon scalar, Epsilon::Of(a->scalar));
-        TACIT_TRY(const std::uint64_t count, Count(a->rounds));
-        TACIT_TRY(const std::uint64_t dimension, Count(a->dimension));
-        TACIT_TRY(const PrivUnitEvent unit, OptimalPrivUnit(direction, dimension));
-        Accountant account(Adjacency::kReplaceOne);
-        TACIT_OK(account.Compose(unit, count));
-        TACIT_OK(account.Compose(ScalarDpEvent{scalar}, count));
-        return Print(run.common, fmt::format("{} vectors by PrivUnit and ScalarDP", Grouped(count)), account,
-                     a->asked, {{"rounds", a->rounds}, {"dimension", a->dimension}});
-      };
-    });
+    AddAsked(sub, a->asked, true, kUsualAdjacency);
+    sub->callback([a, &run] { run.action = [a, &run] { return PrivUnitReleases(run.common, *a); }; });
   }
   {
-    CLI::App* sub = AddVerb(*verb, run, "events", "ε of any releases, listed in a JSON file",
-                            "  tacit account events releases.json --delta 1e-5\n");
+    CLI::App* sub =
+        AddVerb(*verb, run, "events", "ε of any releases, listed in a JSON file",
+                "  tacit account events releases.json --delta 1e-5\n"
+                "  tacit account events releases.json --json       the file may name a delta itself\n");
     auto where = std::make_shared<std::string>();
     auto a = std::make_shared<Asked>();
     sub->add_option("file", *where, "JSON: {\"adjacency\": …, \"events\": [{\"type\": …, \"count\": …}]}")
         ->type_name("FILE")
         ->required();
-    AddAsked(sub, *a);
+    AddAsked(sub, *a, false, "must be the file's, if that names one");
     sub->callback([where, a, &run] { run.action = [=, &run] { return OfEvents(run.common, *where, *a); }; });
   }
   {
-    CLI::App* sub =
-        AddVerb(*verb, run, "compare", "the same rounds by basic, advanced and tight composition",
-                "  tacit account compare --noise-multiplier 1 --rate 0.01 --rounds 1000 --delta 1e-5\n");
-    auto a = std::make_shared<SampledArguments>();
-    AddSampledOptions(sub, *a, true);
-    AddAsked(sub, a->asked);
-    sub->callback([a, &run] { run.action = [a, &run] { return Compare(run.common, *a); }; });
+    CLI::App* sub = AddVerb(
+        *verb, run, "compare", "the same releases by basic, advanced, zCDP, Rényi and tight composition",
+        "  tacit account compare --noise-multiplier 1 --rate 0.01 --rounds 1000 --delta 1e-5\n"
+        "  tacit account compare --mechanism pure --epsilon 0.1 --rounds 100 --delta 1e-6\n"
+        "  tacit account compare --events releases.json --delta 1e-5\n");
+    auto a = std::make_shared<ReleaseArguments>();
+    AddReleaseOptions(sub, *a, "--epsilon,--epsilon-per-release");
+    AddAsked(sub, a->asked, false, "add-remove for poisson samples, else replace-one, unless given");
+    sub->callback([a, &run] { run.action = [a, &run] { return CompareReleases(run.common, *a); }; });
   }
 }
 
 void AddCalibrate(CLI::App& app, Invocation& run) {
-  CLI::App* verb =
-      AddVerb(app, run, "calibrate", "the noise, rounds or rate that an (ε, δ) allows",
-              "  tacit calibrate --epsilon 2 --delta 1e-5 --rate 0.01 --rounds 1000\n"
-              "  tacit calibrate --epsilon 2 --delta 1e-5 --rate 0.01 --noise-multiplier 1\n"
-              "  tacit calibrate --epsilon 2 --delta 1e-5 --rate 1 --rounds 100 --adjacency replace-one\n");
-  auto a = std::make_shared<SampledArguments>();
-  AddSampledOptions(verb, *a, false);
-  verb->add_option("--epsilon", a->epsilon, "the budget")->type_name("E")->required();
-  AddAsked(verb, a->asked);
-  verb->callback([a, &run] { run.action = [a, &run] { return Calibrate(run.common, *a); }; });
+  CLI::App* verb = AddVerb(
+      app, run, "calibrate", "the noise, rounds or rate that an (ε, δ) allows",
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --rate 0.01 --rounds 1000             the noise\n"
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --rate 0.01 --noise-multiplier 1      the rounds\n"
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --noise-multiplier 1 --rounds 1000    the rate\n"
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --rounds 100                          without sampling\n"
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --mechanism laplace --rounds 100      ε of one release\n"
+      "  tacit calibrate --epsilon 2 --delta 1e-5 --events releases.json                scales all noise\n"
+      "  tacit calibrate --epsilon 2 --noise-multiplier 1 --rate 0.01 --rounds 1000 --solve delta\n");
+  auto a = std::make_shared<CalibrateArguments>();
+  verb->add_option("--epsilon", a->epsilon, "the budget")->type_name("E");
+  AddAsked(verb, a->releases.asked, false, "add-remove for poisson samples, else replace-one, unless given");
+  AddReleaseOptions(verb, a->releases, "--epsilon-per-release");
+  verb->add_option("--solve", a->solve,
+                   "what is found, if not what was left out: noise, rounds, rate, delta, epsilon")
+      ->check(CLI::IsMember({"noise", "rounds", "rate", "delta", "epsilon"}))
+      ->type_name("WHAT");
+  verb->callback([a, &run] { run.action = [a, &run] { return CalibrateReleases(run.common, *a); }; });
 }
 
 }  // namespace tacit::cli

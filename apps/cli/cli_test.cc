@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -325,6 +326,66 @@ TEST_F(CliTest, AccountsForSampledAndOtherReleases) {
   std::ofstream(home_ / "mixed.json") << R"({"adjacency": "add-remove", "events": [
     {"type": "pure", "epsilon": 0.1, "adjacency": "replace-one"}]})";
   EXPECT_EQ(Run({"account", "events", "mixed.json", "--delta", "1e-5"}).code, kWrong);
+}
+
+TEST_F(CliTest, EveryAccountHasTheSameFields) {
+  Write("releases.json", R"({"adjacency": "add-remove", "delta": 1e-6, "events": [
+    {"type": "gaussian", "noise_multiplier": 5, "count": 10}, {"type": "pure", "epsilon": 0.1}]})");
+  const json trained = RunJson({"train", Small()});
+  const std::vector<std::vector<std::string>> kCommands = {
+      {"account", "gaussian", "--noise-multiplier", "2.5", "--rounds", "50", "--delta", "1e-5"},
+      {"account", "gaussian", "--epsilon", "1", "--rounds", "50", "--delta", "1e-5"},
+      {"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01", "--sampling", "poisson",
+       "--rounds", "1000", "--delta", "1e-5"},
+      {"account", "pure", "--epsilon", "0.1", "--rounds", "100", "--delta", "1e-6"},
+      {"account", "priv-unit", "--epsilon-direction", "4", "--epsilon-scalar", "2", "--dimension", "100",
+       "--rounds", "50", "--delta", "1e-5"},
+      {"account", "events", "releases.json"},
+      {"account", "ledger", trained["folder"].get<std::string>()},
+      {"account", "compare", "--noise-multiplier", "1", "--rate", "0.01", "--rounds", "1000", "--delta",
+       "1e-5"},
+      {"account", "compare", "--mechanism", "pure", "--epsilon", "0.1", "--rounds", "10", "--delta", "1e-5"},
+      {"account", "compare", "--events", "releases.json"},
+      {"calibrate", "--epsilon", "1", "--delta", "1e-5", "--rounds", "100"},
+      {"calibrate", "--epsilon", "1", "--delta", "1e-5", "--noise-multiplier", "10"},
+      {"calibrate", "--epsilon", "1", "--delta", "1e-5", "--noise-multiplier", "1", "--rounds", "100"},
+      {"calibrate", "--epsilon", "2", "--delta", "1e-5", "--mechanism", "priv-unit", "--dimension", "10",
+       "--rounds", "2"},
+      {"calibrate", "--epsilon", "1", "--events", "releases.json"},
+      {"calibrate", "--epsilon", "30", "--solve", "rounds", "--events", "releases.json"},
+      {"calibrate", "--epsilon", "1", "--solve", "delta", "--events", "releases.json"},
+      {"calibrate", "--solve", "epsilon", "--mechanism", "laplace", "--epsilon-per-release", "0.1",
+       "--rounds", "1", "--delta", "1e-5"}};
+  for (std::vector<std::string> command : kCommands) {
+    SCOPED_TRACE(fmt::format("{} {} {}", command[0], command[1], command[2]));
+    const json plain = RunJson(command);
+    for (const char* key : {"epsilon", "epsilon_lower", "delta", "seconds"})
+      EXPECT_TRUE(plain.contains(key) && plain[key].is_number()) << key;
+    for (const char* key : {"method", "adjacency"}) EXPECT_TRUE(plain[key].is_string()) << key;
+    EXPECT_LE(plain["epsilon_lower"].get<double>(), plain["epsilon"].get<double>());
+    // As text: the adjacency is there, it may be given, and a curve asked for.
+    command.insert(command.end(), {"--adjacency", plain["adjacency"].get<std::string>(), "--plot"});
+    const Outcome o = Run(command);
+    EXPECT_EQ(o.code, 0) << o.err;
+    for (const char* part : {"adjacency ", "method ", "δ at most", "the truth lies in", "█"})
+      EXPECT_NE(o.out.find(part), std::string::npos) << part << " is not in\n" << o.out;
+    command.back() = "--curve";
+    EXPECT_EQ(RunJson(command)["curve"].size(), 16u);
+  }
+}
+
+TEST_F(CliTest, ComparesCompositions) {
+  const json r = RunJson({"account", "compare", "--mechanism", "pure", "--epsilon", "0.1", "--rounds", "100",
+                          "--delta", "1e-6"});
+  EXPECT_NEAR(r["basic"].get<double>(), 10, 1e-9);
+  EXPECT_NEAR(r["advanced"].get<double>(), std::sqrt(200 * std::log(1e6)) * 0.1 + 10 * std::expm1(0.1), 1e-9);
+  EXPECT_EQ(r["exact"], r["epsilon"]);
+  for (const char* key : {"optimal", "zcdp", "rdp"})
+    EXPECT_GE(r[key].get<double>(), r["epsilon"].get<double>()) << key;
+  const json sampled = RunJson({"account", "compare", "--noise-multiplier", "1", "--rate", "0.01", "--rounds",
+                                "1000", "--delta", "1e-5"});
+  EXPECT_TRUE(sampled["zcdp"].is_null());
+  EXPECT_NEAR(sampled["rdp"].get<double>(), 2.1018, 1e-3);
 }
 
 TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {

@@ -127,9 +127,9 @@ class Search {
     return out;
   }
   Result<Calibration> Refused() const {
-    return Fail(Code::kBudget,
-                "epsilon = {}, delta = {}: nothing in reach keeps this budget; raise one of them", target_,
-                delta_.value());
+    return Fail(Code::kBudget, "epsilon = {}, delta = {}: {} keeps this budget; raise one of them{}", target_,
+                delta_.value(), family_.whole ? "not even one round" : "nothing in reach",
+                family_.falls ? "" : ", or add noise");
   }
 
   const Family& family_;

@@ -1,0 +1,47 @@
+#pragma once
+
+// What the verbs of tacit account and tacit calibrate share: the question (at which δ, with a curve or not)
+// and the answer (ε with its bracket, adjacency and method).
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli.h"
+#include "privacy/accountant.h"
+
+namespace tacit::cli {
+
+struct Asked {
+  std::optional<double> delta;
+  std::string adjacency;                         // empty: the usual one
+  bool curve = false, plot = false;
+
+  Result<Delta> DeltaOr(std::optional<Delta> otherwise = std::nullopt) const;
+  Result<Adjacency> AdjacencyOr(Adjacency usual) const;
+};
+// --delta, --adjacency, --curve and --plot.
+void AddAsked(CLI::App* sub, Asked&, bool delta_required, const char* adjacency_help);
+
+struct Answer {
+  std::string title;
+  nlohmann::json more = nlohmann::json::object();                  // further fields of the document
+  std::vector<std::pair<std::string, std::string>> lines = {};     // further lines: name and text
+  std::optional<Bracket> epsilon = std::nullopt;                   // if it is known already
+  double seconds = 0;                                              // spent so far
+};
+// ε at δ, its bracket, the adjacency, the method and, if asked for, the curve; as text or as JSON.
+Result<int> Print(const Common&, const Accountant&, Delta, const Asked&, Answer);
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace tacit::cli
