@@ -109,10 +109,13 @@ struct Model {
   double log_finite_upper = 0, log_finite_lower = 0;   // log of Π(1 − p_i), p_i at most and at least
   double rho = 0;                        // zCDP that nothing finer is known of
   double mu_squared_lower = 0;           // at most the sum of μ²
+  double total_variation = 0;            // Σ of δ(0), at most; ∞ where it was not added up
+  bool sampled = true;                   // all of `smooth.terms` are sampled Gaussians
   double most_loss = 0;                  // Σ of the largest losses; ∞ if one is unbounded
   bool open = false;                     // something promises nothing
   // The closed form, if this is a single release: encloses δ(ε).
   std::function<Interval(double)> single;
+  std::function<Interval(double)> one;   // the same of each of several equal releases
   const char* single_method = nullptr;
 };
 
@@ -158,10 +161,12 @@ class Builder {
   void Mu2(double mu) {
     if (mu > 0) out_.most_loss = kInf;
     if (!(mu < 1e150)) out_.open = true;
+    out_.total_variation = kInf;
     out_.smooth.mu_squared = AddUp(out_.smooth.mu_squared, MulUp(count_, MulUp(mu, mu)));
     ++gaussians_;
   }
   void Lattice(LatticeLoss lattice) {
+    out_.total_variation = kInf;
     if (!(lattice.step > 0)) {           // ε = 0: only the infinite part matters
       lattice.step = 1, lattice.first = 0, lattice.mass = {1 - lattice.infinite};
     }
@@ -196,7 +201,7 @@ class Builder {
       return;
     }
     if (!(rho < 1e100)) out_.open = true;
-    if (rho > 0) out_.most_loss = kInf;
+    if (rho > 0) out_.most_loss = out_.total_variation = kInf;
     out_.rho = AddUp(out_.rho, MulUp(count_, rho));
   }
   void Sampled(double q, double mu, bool substitution) {
@@ -208,15 +213,13 @@ class Builder {
     }
     const bool dominating = substitution && side_ == Side::kDominating;
     // A unit that is added: the loss is −log(1 − q + q e^{…}), whose supremum is −log(1 − q).
-    out_.most_loss +=
-        !dominating && side_ == Side::kAdd ? -count_ * std::log1p(-q) * (1 + 8 * kU) : kInf;
-    if (alone_ && count_ == 1) {
+    out_.most_loss += !dominating && side_ == Side::kAdd ? -count_ * std::log1p(-q) * (1 + 8 * kU) : kInf;
+    out_.total_variation += count_ * q * std::erf(mu / 2 * M_SQRT1_2) * (1 + 16 * kU);
+    if (alone_) {
       // For ε ≥ 0 the dominating curve is that of the removal.
       const bool add = !dominating && side_ == Side::kAdd;
-      out_.single = [=](double epsilon) {
-        return add ? AddDelta(q, mu, epsilon) : RemoveDelta(q, mu, epsilon);
-      };
-      out_.single_method = "closed form of the sampled Gaussian";
+      out_.one = [=](double epsilon) { return add ? AddDelta(q, mu, epsilon) : RemoveDelta(q, mu, epsilon); };
+      if (count_ == 1) out_.single = out_.one, out_.single_method = "closed form of the sampled Gaussian";
     }
     out_.smooth.terms.push_back({dominating            ? SubstitutionLoss(q, mu)
                                  : side_ == Side::kAdd ? PoissonAddLoss(q, mu)
@@ -256,6 +259,7 @@ class Builder {
       };
       out_.single_method = "closed form of Laplace noise";
     }
+    out_.sampled = false, out_.total_variation = kInf;
     out_.smooth.terms.push_back({LaplaceLoss(epsilon), count_});
   }
   void Take(const DiscreteLaplaceEvent& e) {
@@ -291,7 +295,7 @@ class Builder {
   void Take(const NonPrivateEvent&) { out_.open = true; }
   void Take(const RenyiEvent& e) {
     if (!upper_) return;                 // a constant has any curve
-    out_.most_loss = kInf;
+    out_.most_loss = out_.total_variation = kInf;
     out_.smooth.imported.push_back({std::make_shared<const RenyiCurve>(e), count_});
   }
 
@@ -394,6 +398,31 @@ Curve WithInfinite(const Model& m, std::function<Interval(double)> finite, std::
           std::move(method), near};
 }
 
+// Where large losses are rare the saddle point's ε is off: a short contour tells a better one.
+Contour Rough(const Composition& all, Start& begin, double log_delta, std::size_t nodes) {
+  for (int i = 0;; ++i) {
+    Contour rough =
+        Contour::Make(all, begin.tilt, begin.epsilon, std::min<std::size_t>(nodes, 2048), log_delta);
+    const auto log_at = [&](double epsilon) {
+      const Interval d = rough.DeltaAt(epsilon);
+      return std::log(std::max(0.5 * (d.lower + d.upper), 1e-300)) - log_delta;
+    };
+    const double miss = log_at(begin.epsilon);
+    if (!(std::abs(miss) > 0.3) || i == 3) return rough;
+    // Bisection between the start and a factor of 8 in the direction of δ.
+    double low = begin.epsilon, high = begin.epsilon;
+    (miss > 0 ? high : low) *= miss > 0 ? 8 : 1.0 / 8;
+    for (int k = 0; k < 20; ++k) {
+      const double middle = std::sqrt(low * high);
+      (log_at(middle) > 0 ? low : high) = middle;
+    }
+    const double better = std::sqrt(low * high);
+    const Interval there = rough.DeltaAt(better);
+    if (!(there.upper < 2 * there.lower)) return rough;
+    begin = {TiltForEpsilon(all, better), better};
+  }
+}
+
 // A curve that is narrow near the ε where δ(ε) is e^{log_delta}, or near `epsilon` if that is given.
 Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<double> log_delta,
               std::optional<double> epsilon) {
@@ -415,19 +444,35 @@ Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<doubl
     }
 
   const Composition all = Everything(m);
-  const Start begin =
-      epsilon ? Start{TiltForEpsilon(all, *epsilon), *epsilon} : StartForDelta(all, *log_delta);
-  const double tilt = begin.tilt, near = begin.epsilon;
   const bool decays = m.smooth.mu_squared > 0 || !m.smooth.terms.empty();
-  auto contour = std::make_shared<Contour>(Contour::Make(all, tilt, near, decays ? options.nodes : 64));
-  const Interval tried = contour->DeltaAt(near);
-  if (tried.upper - tried.lower <= 1e-6 * tried.upper && tried.upper < 1)
+  Start begin = epsilon ? Start{TiltForEpsilon(all, *epsilon), *epsilon} : StartForDelta(all, *log_delta);
+  auto contour = std::make_shared<Contour>();
+  if (!epsilon && decays) *contour = Rough(all, begin, *log_delta, options.nodes);
+  if (const Interval d = contour->DeltaAt(begin.epsilon); !epsilon && m.one && !(d.upper < 2 * d.lower)) {
+    // One large loss in T rounds: δ(ε) is about T times that of one.
+    const double each = std::exp(*log_delta) / m.smooth.terms.front().count;
+    double low = 1e-9, high = 1e3;
+    for (int i = 0; i < 30; ++i) {
+      const double middle = std::sqrt(low * high);
+      (m.one(middle).upper > each ? low : high) = middle;
+    }
+    begin = {TiltForEpsilon(all, high), high};
+  }
+  const double tilt = begin.tilt, near = begin.epsilon;
+  Interval tried = contour->DeltaAt(near);
+  if (!contour->complete() || !(tried.upper < 2 * tried.lower)) {
+    *contour = Contour::Make(all, tilt, near, decays ? options.nodes : 64, log_delta.value_or(kInf));
+    tried = contour->DeltaAt(near);
+  }
+  // The grid seldom does better than 3e-5.
+  const bool grid = m.lattices.empty() && m.sampled;
+  if (tried.upper - tried.lower <= (grid ? 3e-5 : 1e-6) * tried.upper && tried.upper < 1)
     return WithInfinite(
         m, [contour](double at) { return contour->DeltaAt(at); }, "contour integral through the saddle point",
         near);
 
   // Few rounds or rare large losses: a grid of losses bounds the curve from both sides.
-  if (m.lattices.empty()) {
+  if (grid) {
     const std::size_t cells = std::bit_floor(std::clamp<std::size_t>(options.nodes / 2, 1U << 10, 1U << 20));
     if (auto up = GridCurve::Make(all, 0.6 * tilt, true, cells)) {
       auto above = std::make_shared<GridCurve>(std::move(*up));
@@ -514,7 +559,7 @@ double EpsilonUpper(const std::function<double(double)>& upper, double delta, do
   return high;
 }
 
-// An ε with lower(ε) > δ, hardly below the largest; 0 if there is none in reach of `top`.
+// An ε with lower(ε) > δ, hardly below the largest; 0 if there is none within six digits of `top`.
 double EpsilonLower(const std::function<double(double)>& lower, double delta, double top) {
   if (!(top > 0)) return 0;
   const auto g = [&](double at) {
@@ -524,8 +569,8 @@ double EpsilonLower(const std::function<double(double)>& lower, double delta, do
   double high = top, g_high = g(high), low = high, g_low = g_high;
   for (double step = 1e-12; !(g_low > 0); step *= 8) {
     high = low, g_high = g_low;
-    if (step > 0.9) return 0;
-    low = top * (1 - step);
+    if (low < 1e-6 * top) return 0;
+    low = step < 0.5 ? top * (1 - step) : low / 4;
     g_low = g(low);
   }
   Narrow(g, low, g_low, high, g_high);
@@ -581,6 +626,8 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
     if (delta > infinite) out.upper = RenyiEpsilon(Everything(m), (delta - infinite) * (1 - 2 * kU), m.rho);
     return out;
   }
+  if (m.total_variation * (1 + 16 * kU) <= delta)
+    return {0, 0, "the sum of total variations is within delta"};
   if (delta == 0) return {m.most_loss * (1 - 1e-12), m.most_loss, "largest possible loss"};
   const double finite = std::max(delta - infinite, 1e-300);
   const Curve curve = CurveOf(m, options, std::log(finite), std::nullopt);
@@ -588,6 +635,8 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
   const double guess = std::clamp(curve.near, 1e-9, m.most_loss);
   out.upper = EpsilonUpper([&](double e) { return curve.at(e).upper; }, delta, guess);
   out.lower = EpsilonLower([&](double e) { return curve.at(e).lower; }, delta, std::min(out.upper, 1e300));
+  if (m.one && !m.single && out.upper > 1.001 * out.lower)  // several releases cost no less than one
+    out.lower = std::max(out.lower, EpsilonLower([&](double e) { return m.one(e).lower; }, delta, out.upper));
   if (out.upper > 1.02 * out.lower && !m.single && delta > infinite) {
     const double renyi = RenyiEpsilon(Everything(m), (delta - infinite) * (1 - 2 * kU));
     if (renyi < out.upper) out.upper = renyi, out.method = "Rényi divergences";
@@ -614,18 +663,39 @@ Bracket DeltaOfModel(const Model& m, const AccountOptions& options, double epsil
   return out;
 }
 
-template <class OfModel>
-Bracket Worst(const Accountant& account, OfModel of_model) {
+// Whether Chernoff's bound says that δ(ε) ≤ δ: a direction that cannot be the worse one is found out cheaply.
+bool Harmless(const Model& m, double epsilon, double delta) {
+  const double finite = (delta - InfiniteUpper(m)) * (1 - 2 * kU);
+  if (m.open || m.rho > 0 || !m.smooth.imported.empty() || !(finite > 0) || !std::isfinite(epsilon))
+    return false;
+  if (m.most_loss <= epsilon) return true;
+  const Composition all = Everything(m);
+  const double goal = std::log(finite) * (1 + 2 * kU);
+  double least = kInf;
+  for (double t = 1; t < 1e5; t *= 2) {  // convex in t: once it rises there is no more to gain
+    const double bound = LogChernoff(all, t, epsilon);
+    if (bound <= goal) return true;
+    if (!(bound < least)) break;
+    least = bound;
+  }
+  return false;
+}
+
+// `harmless(model, bracket so far)`: it changes nothing.
+template <class OfModel, class Skip>
+Bracket Worst(const Accountant& account, OfModel of_model, Skip harmless) {
   Bracket out{0, 0, "nothing was released"};
   bool first = true;
   for (const Model& m : Models(account, true)) {
+    if (!first && harmless(m, out)) continue;
     const Bracket b = of_model(m);
     if (first || b.upper > out.upper) out.upper = b.upper, out.method = b.method;
     if (!Differ(account)) out.lower = std::max(out.lower, b.lower);
     first = false;
   }
   if (Differ(account))
-    for (const Model& m : Models(account, false)) out.lower = std::max(out.lower, of_model(m).lower);
+    for (const Model& m : Models(account, false))
+      if (!harmless(m, Bracket{out.lower, out.lower, ""})) out.lower = std::max(out.lower, of_model(m).lower);
   out.lower = std::min(out.lower, out.upper);
   return out;
 }
@@ -662,12 +732,16 @@ Status Accountant::Compose(const Accountant& other) {
 
 Result<Bracket> Accountant::EpsilonAt(tacit::Delta delta) const {
   if (lines_.empty()) return Bracket{0, 0, "nothing was released"};
-  return Worst(*this, [&](const Model& m) { return EpsilonOfModel(m, options_, delta.value()); });
+  return Worst(
+      *this, [&](const Model& m) { return EpsilonOfModel(m, options_, delta.value()); },
+      [&](const Model& m, const Bracket& sofar) { return Harmless(m, sofar.lower, delta.value()); });
 }
 
 Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {
   if (lines_.empty()) return Bracket{0, 0, "nothing was released"};
-  return Worst(*this, [&](const Model& m) { return DeltaOfModel(m, options_, epsilon.value()); });
+  return Worst(
+      *this, [&](const Model& m) { return DeltaOfModel(m, options_, epsilon.value()); },
+      [&](const Model& m, const Bracket& sofar) { return Harmless(m, epsilon.value(), sofar.lower); });
 }
 
 std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
@@ -706,8 +780,8 @@ Result<double> RenyiEpsilon(const Accountant& account, Delta delta) {
     // The largest loss is the divergence of order ∞.
     if (!m.open && delta.value() >= infinite) epsilon = m.most_loss;
     if (!m.open && delta.value() > infinite)
-      epsilon = std::min(
-          epsilon, RenyiEpsilon(Everything(m), (delta.value() - infinite) * (1 - 2 * kU), m.rho));
+      epsilon =
+          std::min(epsilon, RenyiEpsilon(Everything(m), (delta.value() - infinite) * (1 - 2 * kU), m.rho));
     worst = std::max(worst, epsilon);
   }
   return worst;

@@ -28,12 +28,25 @@ TEST(Accountant, BracketsAreNarrowFromTinyToHuge) {
   };
   const Case cases[] = {
       {"an everyday run", 0.01, 1, 1000, 1e-5, 1e-9},
-      {"a tiny delta", 0.01, 1, 10000, 1e-15, 1e-8},
-      {"a million rounds", 0.001, 0.5, 1000000, 1e-6, 1e-7},
-      {"a large epsilon", 0.05, 1.5, 100000, 1e-6, 1e-7},
-      {"a tiny epsilon", 1e-4, 0.01, 100, 1e-7, 1e-3},
-      {"much noise", 0.5, 0.01, 10000, 1e-6, 1e-7},
-      {"little noise", 0.001, 3, 1000, 1e-6, 5e-3},
+      {"a tiny delta", 0.01, 1, 10000, 1e-15, 1e-9},
+      {"a tiny delta, few rounds", 0.1, 1, 5, 1e-15, 1e-9},
+      {"a million rounds", 0.001, 0.5, 1000000, 1e-6, 1e-9},
+      {"a million rounds, a tiny delta", 0.001, 0.5, 1000000, 1e-15, 1e-8},
+      {"a million rounds of a tiny rate", 1e-5, 1, 1000000, 1e-6, 1e-6},
+      {"10^12 rounds", 1e-6, 0.1, 1000000000000, 1e-6, 1e-3},
+      {"a large epsilon", 0.05, 1.5, 100000, 1e-6, 1e-9},
+      {"epsilon above 1000", 0.1, 2, 10000, 1e-6, 1e-9},
+      {"epsilon below 1e-4", 1e-4, 0.01, 100, 1e-7, 1e-8},
+      {"much noise", 0.5, 0.01, 10000, 1e-6, 1e-9},
+      {"little noise", 0.001, 3, 1000, 1e-6, 1e-8},
+      {"little noise and a tiny rate", 1e-5, 3, 10000, 1e-7, 1e-7},
+      {"two rounds", 0.01, 1, 2, 1e-5, 1e-6},
+      {"two rounds at a high rate", 0.5, 1, 2, 1e-6, 1e-9},
+      {"two rounds with little noise", 0.01, 2, 2, 1e-5, 1e-5},
+      {"five rounds", 0.1, 1, 5, 1e-5, 1e-9},
+      {"ten rounds", 0.01, 2, 10, 1e-5, 1e-8},
+      {"a hundred rounds of a tiny rate", 1e-4, 1, 100, 1e-8, 1e-6},
+      {"two rounds of a tiny rate: rare large losses, by the grid", 1e-3, 1, 2, 1e-9, 1e-3},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);
@@ -41,6 +54,24 @@ TEST(Accountant, BracketsAreNarrowFromTinyToHuge) {
     EXPECT_GT(e.lower, 0);
     EXPECT_LE((e.upper - e.lower) / e.upper, c.width) << e.lower << ' ' << e.upper << ' ' << e.method;
   }
+}
+
+TEST(Accountant, IsMonotoneEverywhere) {
+  // Brackets may overlap, but none lies on the wrong side of one that must be below it.
+  for (const double q : {1e-3, 0.03, 0.6})
+    for (const double mu : {0.2, 1.5})
+      for (const std::uint64_t t : {1, 2, 7, 60, 4000})
+        for (const double delta : {1e-4, 1e-9}) {
+          SCOPED_TRACE(testing::Message() << q << ' ' << mu << ' ' << t << ' ' << delta);
+          const auto at = [](double rate, double unit, std::uint64_t rounds, double d) {
+            return EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(rate, unit), rounds), d);
+          };
+          const Bracket base = at(q, mu, t, delta);
+          EXPECT_LE(base.lower, at(q * 1.05, mu, t, delta).upper);
+          EXPECT_LE(base.lower, at(q, mu * 1.05, t, delta).upper);
+          EXPECT_LE(base.lower, at(q, mu, t + 1, delta).upper);
+          EXPECT_LE(base.lower, at(q, mu, t, delta * 0.9).upper);
+        }
 }
 
 TEST(Accountant, AgreesWithAnotherGrid) {

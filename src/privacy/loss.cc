@@ -10,9 +10,9 @@ namespace tacit {
 namespace {
 
 constexpr double kU = 0x1p-53;           // rounding to nearest
-constexpr double kMargin = 42;           // quadratures are resolved to 2e^{−42}
+constexpr double kMargin = 46;           // quadratures are resolved to 2e^{−46}
 constexpr double kPruned = -60;          // log of the weight, relative to the largest, that is left out
-constexpr std::size_t kMostNodes = std::size_t{1} << 20;
+constexpr std::size_t kMostNodes = std::size_t{1} << 18;
 constexpr std::size_t kLanes = 8;        // partial sums: rounding grows with n/8 only
 constexpr std::size_t kRestart = 16;     // rotations between two exact evaluations
 
@@ -50,20 +50,22 @@ struct Table {
   std::vector<double> loss, weight;
   double log_moment = 0;
   double mean = 0, variance = 0, fourth = 0;  // of L − centre; the fourth moment is central
+  double missing = 0;  // what was left out
   double relative = 0;  // Σ of the errors of the weights, what was left out included
   double phase = 0;  // Σ weight·|error of L|
   double spread = 0;  // Σ weight·|L − centre|
   double step = 0;
 
   // From log weights. `missing` is the mass left out, in units of e^{scale}.
-  void Normalise(double scale, double missing, double log_factor) {
+  void Normalise(double scale, double left_out, double log_factor) {
     double error = 0, shift = 0, lane[kLanes] = {};
     const std::size_t n = weight.size();
     for (std::size_t j = 0; j < n; ++j) lane[j % kLanes] += weight[j];
     const double total = std::accumulate(lane, lane + kLanes, 0.0);
     for (std::size_t j = 0; j < n; ++j) error += weight[j] * weight_error[j];
     for (std::size_t j = 0; j < n; ++j) shift += weight[j] * loss_error[j];
-    relative = (error + missing) / total * (1 + 1e-9) + SumError(n) + 4 * kU;
+    missing = left_out / total * (1 + 1e-9);
+    relative = error / total * (1 + 1e-9) + missing + SumError(n) + 4 * kU;
     phase = shift / total * (1 + 1e-9);
     log_moment = scale + std::log(total) + log_factor;
     for (double& w : weight) w /= total;
@@ -73,7 +75,6 @@ struct Table {
       variance += weight[j] * d2;
       fourth += weight[j] * d2 * d2;
     }
-    weight_error = {}, loss_error = {};
   }
   void Centre(double centre) {
     for (double& l : loss) l -= centre;
@@ -81,15 +82,43 @@ struct Table {
     spread = 0;
     for (std::size_t j = 0; j < loss.size(); ++j) spread += weight[j] * std::abs(loss[j]);
   }
-  double Error() const { return relative + kU * (4 + 3 * std::abs(log_moment)); }
+  double Error() const { return std::min(near_one, relative + kU * (4 + 3 * std::abs(log_moment))); }
   Cumulants AtCentre() const { return {log_moment, Error(), mean, variance}; }
 
-  std::vector<double> weight_error, loss_error;  // while it is built
+  // log M(c) from M(c) − 1, where that is small.
+  void NearOne(double less_1, double error) {
+    if (!(std::abs(less_1) < 0.1)) return;
+    log_moment = std::log1p(less_1);
+    near_one = error * 1.2 + 4 * kU * std::abs(log_moment);
+  }
+  double near_one = kInf;
+  std::vector<double> weight_error, loss_error;
+};
+
+// A quadrature on a path where e^{isL} falls as s grows: losses L_j − centre with Im L_j ≥ 0, and complex
+// weights. It holds for all s ≥ 0 at once.
+struct Line {
+  struct Node {
+    double re, im;  // L − centre
+    double weight_re, weight_im, modulus;
+    double loss_error, weight_error;  // the latter relative
+    bool atom;  // L = 0 exactly
+  };
+  std::vector<Node> at;
+  double error = 0;  // of the rule, and what was left out; for every s
 };
 
 // A family of quadratures, one for each tilt and each length of the line that it must resolve.
 class Quadrature : public Loss {
  public:
+  // The distance of the best path from the real line; 0 if there is none.
+  virtual double BestLine(double /*c*/) const { return 0; }
+  // The path at distance b, resolved to e^{−margin}, for M(c) as given.
+  virtual bool FillLine(double /*c*/, const Cumulants& /*at*/, double /*b*/, double /*margin*/,
+                        Line& /*out*/) const {
+    return false;
+  }
+  virtual std::size_t NodesFor(double /*c*/, double /*s*/) const { return 0; }  // of Fill
   virtual bool Fill(double c, double s_max, Table&) const = 0;
   // Of the trapezoid rule with this step, relative to M(c), anywhere on [c, c + is].
   virtual double RuleError(double c, double step, double s) const = 0;
@@ -119,45 +148,73 @@ class Tilted final : public TiltedLoss {
     family_.Decay(c, table_.log_moment - cumulants.error, *this);
   }
   double Characteristic(double h, std::size_t first, std::span<std::complex<double>> psi) override {
-    const double end = h * static_cast<double>(first + psi.size());
-    if (!Resolve(end)) return kInf;
-    const std::size_t n = table_.loss.size(), padded = (n + kLanes - 1) / kLanes * kLanes;
-    re_.assign(padded, 0), im_.assign(padded, 0), turn_re_.assign(padded, 1), turn_im_.assign(padded, 0);
-    for (std::size_t j = 0; j < n; ++j) {
-      turn_re_[j] = std::cos(h * table_.loss[j]);
-      turn_im_[j] = std::sin(h * table_.loss[j]);
-    }
-    for (std::size_t k = 0; k < psi.size(); ++k) {
-      if (k % kRestart == 0) {
-        const double s = h * static_cast<double>(first + k);
-        for (std::size_t j = 0; j < n; ++j) {
-          re_[j] = table_.weight[j] * std::cos(s * table_.loss[j]);
-          im_[j] = table_.weight[j] * std::sin(s * table_.loss[j]);
+    const double start = h * static_cast<double>(first), end = h * static_cast<double>(first + psi.size());
+    live_.clear();
+    base_ = 0;
+    double error = 0, size = 0, turns = 0;  // Σ of bounds of |weight·(e^{isL} − 1)|, and at s = h
+    if (const Line* line = PreferredLine(end)) {
+      error = 2 * line->error;
+      for (const Line::Node& n : line->at) {
+        const double left = n.modulus * std::exp(-start * n.im), loss = std::hypot(n.re, n.im);
+        const double most = std::min(2.0, end * loss) * n.modulus;
+        size += most, turns += std::min(2.0, h * loss) * n.modulus;
+        error += most * n.weight_error + end * (n.loss_error + 4 * kU * loss) * left;
+        if (left < 1e-22) {
+          error += left * 1.01;
+          base_ -= std::complex<double>(n.weight_re, n.weight_im);
+        } else {
+          live_.push_back({n.re, n.im, n.weight_re, n.weight_im});
         }
       }
-      double sum_re[kLanes] = {}, sum_im[kLanes] = {};
-      for (std::size_t j = 0; j < padded; j += kLanes)
-        for (std::size_t l = 0; l < kLanes; ++l) {
-          sum_re[l] += re_[j + l];
-          sum_im[l] += im_[j + l];
-          const double r = re_[j + l] * turn_re_[j + l] - im_[j + l] * turn_im_[j + l];
-          im_[j + l] = re_[j + l] * turn_im_[j + l] + im_[j + l] * turn_re_[j + l];
-          re_[j + l] = r;
-        }
-      double r = 0, i = 0;
-      for (std::size_t l = 0; l < kLanes; ++l) r += sum_re[l], i += sum_im[l];
-      psi[k] = {r, i};
+      error += size * SumError(line->at.size());
+    } else {
+      if (!Resolve(end)) return kInf;
+      const std::size_t n = table_.loss.size();
+      for (std::size_t j = 0; j < n; ++j) {
+        const double most = std::min(2.0, end * std::abs(table_.loss[j])) * table_.weight[j];
+        size += most, turns += std::min(2.0, h * std::abs(table_.loss[j])) * table_.weight[j];
+        error += most * table_.weight_error[j];
+        live_.push_back({table_.loss[j], 0, table_.weight[j], 0});
+      }
+      // M(c) is off by `relative`, and so are all weights together; the rule enters twice, for M(c + is) and
+      // M(c).
+      error += size * (table_.relative + SumError(n)) + 2 * table_.missing + end * table_.phase +
+               family_.RuleError(c_, table_.step, end) + family_.RuleError(c_, table_.step, 0) +
+               4 * kU * end * (table_.spread + std::abs(centre));
     }
-    // A rotation is off by 6u and by the phase h·L, a start by 3u and by s·L; both phases have 2u.
-    return RoundOff(table_, end) + 6 * kU * kRestart;
+    Evaluate(h, first, psi);
+    // A start is off by 12u of itself, the factor e^{ihL} − 1 likewise; a step adds 12u of the result, and
+    // 51u of the factor, which enters with its own error and that of its product with the weight.
+    return (error + kU * (size * (12 * kRestart + 16) + turns * 52 * kRestart)) * (1 + 1e-9);
+  }
+  double Smooth(double s) override {
+    double best = variation / s;
+    // The nearer the path, the less is lost to its weights and the less falls: the best is between.
+    double last = kInf;
+    for (std::size_t k = 0; k < kMostLines; ++k) {
+      const Line* line = LineNumber(k);
+      if (line == nullptr) break;
+      double sum = line->error;
+      for (const Line::Node& n : line->at) {
+        if (n.atom) continue;
+        const double fall = std::max(0.0, n.im * (1 - 1e-9) - n.loss_error);
+        sum += n.modulus * std::exp(-s * fall) * (1 + n.weight_error);
+      }
+      sum *= 1 + 1e-9;
+      if (!(sum < last) || line->at.size() > (1U << 12)) break;
+      last = sum;
+      best = std::min(best, sum);
+    }
+    return best;
   }
   double Beyond(double s, double aim) override {
-    const double direct = std::min(1.0, (floor + variation / s) * (1 + 1e-12));
+    const double direct = std::min(1.0, (floor + Smooth(s)) * (1 + 1e-12));
     // A small aim is reached by the plain bound a little further on; the walk would be long.
     if (direct <= aim || !(aim > floor + 0.3 * (1 - floor))) return direct;
     const double end = variation / (aim - floor) * 1.01;
     if (family_.RuleError(c_, walk_.step, end) > 4 * std::exp(-kMargin) || walk_.loss.empty()) {
       walk_ = Table();
+      if (family_.NodesFor(c_, end) > (1U << 13)) return direct;  // the paths do better there
       if (!family_.Fill(c_, end, walk_) || walk_.loss.size() > (1U << 16)) return direct;
       walk_.Centre(centre);
     }
@@ -180,9 +237,76 @@ class Tilted final : public TiltedLoss {
     });
     return std::min(1.0, reached + error);
   }
-  std::size_t size() const override { return table_.loss.size(); }
+  std::size_t size() const override { return active_ > 0 ? active_ : table_.loss.size(); }
 
  private:
+  static constexpr std::size_t kMostLines = 4;
+  // Paths at distance b, b/2, b/4, …
+  const Line* LineNumber(std::size_t k) {
+    while (lines_.size() <= k) {
+      const double b = std::ldexp(family_.BestLine(c_), -static_cast<int>(lines_.size()));
+      Line line;
+      if (!(b > 0) || !family_.FillLine(c_, cumulants, b, lines_.empty() ? kMargin : 30, line))
+        return nullptr;
+      for (Line::Node& n : line.at) {
+        n.loss_error += 2 * kU * (std::abs(n.re) + std::abs(centre));
+        n.re -= centre;
+      }
+      lines_.push_back(std::move(line));
+    }
+    return &lines_[k];
+  }
+  // The path, where the real line would take more nodes.
+  const Line* PreferredLine(double s) {
+    if (family_.RuleError(c_, table_.step, s) <= 4 * std::exp(-kMargin)) return nullptr;
+    const Line* line = LineNumber(0);
+    // Many rounds want the accuracy of the real line, whose weights are positive.
+    const std::size_t most =
+        std::max<std::size_t>(2 * (line == nullptr ? 0 : line->at.size()), count > 1e4 ? 4096 : 0);
+    return line != nullptr && family_.NodesFor(c_, s) > most ? line : nullptr;
+  }
+  // Σ weight·(e^{isL} − 1) over `live_`: with d = e^{ihL} − 1, e^{i(s+h)L} − 1 = (e^{isL} − 1) + d + (e^{isL}
+  // − 1)d.
+  void Evaluate(double h, std::size_t first, std::span<std::complex<double>> psi) {
+    const std::size_t n = live_.size(), padded = (n + kLanes - 1) / kLanes * kLanes;
+    active_ = n;
+    for (auto* v : {&re_, &im_, &turn_re_, &turn_im_, &add_re_, &add_im_}) v->assign(padded, 0);
+    const auto less_1 = [](const Entry& e, double s) {
+      const double half = std::sin(s * e.re / 2), sin = std::sin(s * e.re);
+      if (e.im == 0) return std::complex<double>(-2 * half * half, sin);
+      const double fall = std::expm1(-s * e.im);
+      return std::complex<double>(fall * (1 - 2 * half * half) - 2 * half * half, (1 + fall) * sin);
+    };
+    const auto weighted = [](const Entry& e, std::complex<double> z) {
+      return std::complex<double>(e.weight_re * z.real() - e.weight_im * z.imag(),
+                                  e.weight_re * z.imag() + e.weight_im * z.real());
+    };
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::complex<double> d = less_1(live_[j], h), add = weighted(live_[j], d);
+      turn_re_[j] = d.real(), turn_im_[j] = d.imag();
+      add_re_[j] = add.real(), add_im_[j] = add.imag();
+    }
+    for (std::size_t k = 0; k < psi.size(); ++k) {
+      if (k % kRestart == 0)
+        for (std::size_t j = 0; j < n; ++j) {
+          const std::complex<double> z =
+              weighted(live_[j], less_1(live_[j], h * static_cast<double>(first + k)));
+          re_[j] = z.real(), im_[j] = z.imag();
+        }
+      double sum_re[kLanes] = {}, sum_im[kLanes] = {};
+      for (std::size_t j = 0; j < padded; j += kLanes)
+        for (std::size_t l = 0; l < kLanes; ++l) {
+          const double r = re_[j + l], i = im_[j + l], dr = turn_re_[j + l], di = turn_im_[j + l];
+          sum_re[l] += r;
+          sum_im[l] += i;
+          re_[j + l] = r + (add_re_[j + l] + (r * dr - i * di));
+          im_[j + l] = i + (add_im_[j + l] + (r * di + i * dr));
+        }
+      double r = 0, i = 0;
+      for (std::size_t l = 0; l < kLanes; ++l) r += sum_re[l], i += sum_im[l];
+      psi[k] = base_ + std::complex<double>(r, i);
+    }
+  }
   bool Resolve(double s) {
     if (family_.RuleError(c_, table_.step, s) <= 4 * std::exp(-kMargin)) return true;
     Table finer;
@@ -198,7 +322,14 @@ class Tilted final : public TiltedLoss {
   const Quadrature& family_;
   double c_;
   Table table_, walk_;
-  std::vector<double> re_, im_, turn_re_, turn_im_;
+  std::vector<Line> lines_;
+  struct Entry {
+    double re, im, weight_re, weight_im;
+  };
+  std::vector<Entry> live_;
+  std::complex<double> base_;  // of the nodes that are gone
+  std::size_t active_ = 0;
+  std::vector<double> re_, im_, turn_re_, turn_im_, add_re_, add_im_;
 };
 
 std::unique_ptr<TiltedLoss> Quadrature::Tilt(double c) const { return std::make_unique<Tilted>(*this, c); }
@@ -219,6 +350,44 @@ LogRatio Ratio(double q, double y) {
   }
   out.p = y > 0 ? 1 / (1 + (1 - q) / q * std::exp(-y)) : q * std::exp(y) / ((1 - q) + q * std::exp(y));
   out.error = kU * (16 * std::abs(out.value) + (y > 30 ? 8 : 0) + 3 * out.p * std::abs(y));
+  return out;
+}
+
+// ℓ(x + ib) = log(1 − q + q e^{y + iθ}), θ = μb < π/2; `error` of its modulus.
+struct LogRatioOnLine {
+  double re, im, error;
+};
+LogRatioOnLine RatioOnLine(double q, double y, double theta) {
+  LogRatioOnLine out{};
+  const double cos = std::cos(theta), sin = std::sin(theta);
+  double p = 0, modulus = 1, charge = 0;  // |dℓ/dy|, |1 − q + q e^{y + iθ}|
+  if (y > 30) {
+    const double fall = (1 - q) * std::exp(-y), re = q + fall * cos, im = fall * sin;
+    out.re = y + 0.5 * std::log(re * re + im * im);
+    out.im = theta - std::atan2(im, re);
+    p = q / std::sqrt(re * re + im * im);
+    charge = 12;
+  } else {
+    const double grown = q * std::exp(y), half = std::sin(theta / 2);
+    const double t = q * std::expm1(y) * cos - 2 * q * half * half, u = grown * sin;
+    double square = t * (2 + t) + u * u;
+    if (square > -0.5) {
+      out.re = 0.5 * std::log1p(square);
+      modulus = std::sqrt(1 + square);
+      out.im = std::atan2(u, 1 + t);
+    } else {
+      const double re = (1 - q) + grown * cos;  // no cancellation
+      square = re * re + u * u;
+      out.re = 0.5 * std::log(square);
+      modulus = std::sqrt(square);
+      out.im = std::atan2(u, re);
+      charge = 12;
+    }
+    p = grown / modulus;
+    charge += 20 * q / modulus;
+  }
+  // t and u are off by (2|y| + 8)u of q e^y and 4u of q, 2t + t² + u² by 3u of its terms.
+  out.error = kU * (16 * (std::abs(out.re) + out.im) + (24 + 4 * std::abs(y)) * p + charge);
   return out;
 }
 
@@ -348,8 +517,23 @@ class StripQuadrature : public Quadrature {
       best = std::max(best, 2 * M_PI * b / step - Growth(c, s, b));
     return best < 1 ? kInf : 4 * std::exp(-best);
   }
+  // Between the real line and the line at 2b the integrand grows by no more than Growth(c, 0, 2b), however
+  // large s is; the weights by Growth(c, 0, b), which is kept small for the sake of round-off.
+  double BestLine(double c) const override {
+    double best = 0, at = 0;
+    for (double b = MostB() / 2, i = 0; i < 24; b *= M_SQRT1_2, ++i)
+      if (const double step = LineStep(c, b, kMargin); Growth(c, 0, b) <= 1 && step > best)
+        best = step, at = b;
+    return at;
+  }
 
  protected:
+  double LineStep(double c, double b, double margin) const {
+    return 2 * M_PI * b / (margin + Growth(c, 0, 2 * b));
+  }
+  double LineError(double c, double b, double step) const {
+    return 4 * std::exp(Growth(c, 0, 2 * b) - 2 * M_PI * b / step);
+  }
   double BestStep(double c, double s) const {
     double best = 0;
     for (double b = MostB(), i = 0; i < 14; b *= M_SQRT1_2, ++i)
@@ -357,7 +541,6 @@ class StripQuadrature : public Quadrature {
     return best;
   }
 
- private:
   // ∫|integrand(x + ib)| ≤ e^{growth} M(c).
   virtual double Growth(double c, double s, double b) const = 0;
   virtual double MostB() const = 0;
@@ -370,13 +553,7 @@ class PoissonLoss final : public StripQuadrature {
   bool Fill(double c, double s_max, Table& out) const override {
     const double a = remove_ ? 1 + c : -c;
     const double step = Coarse(BestStep(c, s_max));
-    // Beyond these ends the integrand falls at least like a Gaussian's tail at distance 12.
-    double low = -12, high = 12;
-    if (remove_) {
-      high += a * mu_;
-    } else {
-      while (-low - c * mu_ * Ratio(q_, mu_ * (low - mu_ / 2)).p < 12) low -= 6 + 0.25 * -low;
-    }
+    const auto [low, high] = Ends(c);
     if (!((high - low) / step < static_cast<double>(kMostNodes))) return false;
     const auto first = static_cast<std::ptrdiff_t>(std::floor(low / step)) - 1;
     const auto last = static_cast<std::ptrdiff_t>(std::ceil(high / step)) + 1;
@@ -405,11 +582,72 @@ class PoissonLoss final : public StripQuadrature {
                                  kU * (2 * x * x + 3 * std::abs(a * r.value) + std::abs(l) + 6));
       out.loss_error.push_back(r.error);
     }
+    // M − 1 = ∫ φ (e^{aℓ} − 1): relative to what is summed, the rule's error for φ and for φe^{aℓ} apart.
+    double less_1 = 0, less_1_error = 0;
+    if (std::abs(scale) < 0.1) {
+      for (std::size_t j = 0; j < n; ++j) {
+        const double x = static_cast<double>(first + static_cast<std::ptrdiff_t>(j)) * step;
+        const double w = std::exp(-x * x / 2) * step * 0.3989422804014327, e = std::expm1(a * ratio[j].value);
+        less_1 += w * e;
+        less_1_error +=
+            w * (std::abs(e) * kU * (2 * x * x + 16 + static_cast<double>(n)) +
+                 (1 + std::abs(e)) * std::abs(a) * (ratio[j].error + 2 * kU * std::abs(ratio[j].value)));
+      }
+      // Beyond the ends φ is below 1e-32 and the integrand below its own bound.
+      less_1_error +=
+          4 * std::exp(-kMargin) + 1e-31 + (std::exp(log_weight.front()) + std::exp(log_weight.back())) / 6;
+    }
     // Outside the nodes: w(end)/12 as an integral, hence divided by the step.
     const double ends = (std::exp(log_weight.front() - scale) + std::exp(log_weight.back() - scale)) / 12;
     out.step = step;
     out.Normalise(scale, 1.01 * (pruned + 2 * ends / step), std::log(step) - 0.5 * std::log(2 * M_PI));
+    if (std::abs(scale) < 0.1) out.NearOne(less_1, less_1_error);
     return true;
+  }
+  bool FillLine(double c, const Cumulants& moment, double b, double margin, Line& out) const override {
+    const double a = remove_ ? 1 + c : -c, theta = mu_ * b;
+    const double step = Coarse(LineStep(c, b, margin));
+    const auto [low, high] = Ends(c);
+    if (!((high - low) / step < 1 << 15)) return false;
+    const auto first = static_cast<std::ptrdiff_t>(std::floor(low / step)) - 1;
+    const auto last = static_cast<std::ptrdiff_t>(std::ceil(high / step)) + 1;
+    const double constant = std::log(step) - 0.5 * std::log(2 * M_PI) - moment.value;
+    double missing = 0;
+    for (std::ptrdiff_t j = first; j <= last; ++j) {
+      const double x = static_cast<double>(j) * step;
+      const LogRatioOnLine r = RatioOnLine(q_, mu_ * (x - mu_ / 2), theta);
+      const double log_modulus = (b * b - x * x) / 2 + a * r.re + constant;
+      const double modulus = std::exp(log_modulus);
+      if (log_modulus < kPruned) {
+        missing += modulus;
+        continue;
+      }
+      // The other direction takes the conjugate path, and L = −ℓ.
+      const double phase = (remove_ ? 1 : -1) * (a * r.im - x * b);
+      out.at.push_back(
+          {.re = remove_ ? r.re : -r.re,
+           .im = r.im,
+           .weight_re = modulus * std::cos(phase),
+           .weight_im = modulus * std::sin(phase),
+           .modulus = modulus,
+           .loss_error = r.error,
+           .weight_error = std::abs(a) * r.error + moment.error +
+                           kU * (3 * (x * x + b * b + std::abs(a * r.re) + std::abs(constant)) +
+                                 3 * (std::abs(a * r.im) + std::abs(x * b)) + std::abs(log_modulus) + 16),
+           .atom = false});
+    }
+    // Outside the nodes as in Fill, and on the path more by the growth of the weights.
+    const auto end = [&](std::ptrdiff_t j) {
+      const double x = static_cast<double>(j) * step;
+      return std::exp(-x * x / 2 + a * Ratio(q_, mu_ * (x - mu_ / 2)).value + constant - std::log(step)) / 12;
+    };
+    missing += 2 * (end(first) + end(last)) * std::exp(Growth(c, 0, b));
+    out.error = LineError(c, b, step) * (1 + moment.error) + 1.01 * missing;
+    return true;
+  }
+  std::size_t NodesFor(double c, double s) const override {
+    const auto [low, high] = Ends(c);
+    return static_cast<std::size_t>(std::min(1e9, (high - low) / BestStep(c, s)));
   }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
     return RoundToGrid(q_, mu_, -kFarthest, remove_, !remove_, 0, step, upper);
@@ -448,6 +686,16 @@ class PoissonLoss final : public StripQuadrature {
   }
 
  private:
+  // Beyond these ends the integrand falls at least like a Gaussian's tail at distance 12.
+  std::pair<double, double> Ends(double c) const {
+    double low = -12, high = 12;
+    if (remove_) {
+      high += (1 + c) * mu_;
+    } else {
+      while (-low - c * mu_ * Ratio(q_, mu_ * (low - mu_ / 2)).p < 12) low -= 6 + 0.25 * -low;
+    }
+    return {low, high};
+  }
   double Growth(double c, double s, double b) const override {
     return b * b / 2 + s * mu_ * b + (remove_ ? 0 : -c * std::log(std::cos(mu_ * b / 2)));
   }
@@ -517,6 +765,9 @@ class SubstitutedLoss final : public StripQuadrature {
   }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
     return RoundToGrid(q_, mu_, mu_ / 2, true, true, atom_, step, upper);
+  }
+  std::size_t NodesFor(double c, double s) const override {
+    return static_cast<std::size_t>(std::min(1e9, 2 * ((1 + c) * mu_ + 60) / BestStep(c, s)));
   }
   void Decay(double c, double log_moment, TiltedLoss& out) const override {
     out.atom = atom_ * std::exp(-out.cumulants.value);
@@ -600,7 +851,7 @@ class LaplaceTilted final : public TiltedLoss {
     fourth_ = moments(mean, 4) * epsilon * epsilon * epsilon * epsilon;
   }
   double Characteristic(double h, std::size_t first, std::span<std::complex<double>> psi) override {
-    for (std::size_t k = 0; k < psi.size(); ++k) psi[k] = Psi(h * static_cast<double>(first + k));
+    for (std::size_t k = 0; k < psi.size(); ++k) psi[k] = Psi(h * static_cast<double>(first + k)) - 1.0;
     return Error(h * static_cast<double>(first + psi.size()));
   }
   double Beyond(double s, double aim) override {

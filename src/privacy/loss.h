@@ -26,16 +26,19 @@ struct Cumulants {
 class TiltedLoss {
  public:
   virtual ~TiltedLoss() = default;
-  // ψ(s) = E e^{is(L − centre)} at s = (first + k)·h for all k, each off by at most the bound returned; ∞
-  // where the line is too long to be resolved.
-  virtual double Characteristic(double h, std::size_t first, std::span<std::complex<double>> psi) = 0;
+  // ψ(s) − 1 at s = (first + k)·h for all k, ψ(s) = E e^{is(L − centre)}, each off by at most the bound
+  // returned; ∞ where the line is too long to be resolved. The difference, because ψ is near 1 where there
+  // are many rounds, and its error there is relative to |ψ − 1|.
+  virtual double Characteristic(double h, std::size_t first, std::span<std::complex<double>> psi_less_1) = 0;
   // A bound of |ψ| on [s, ∞); `aim` is a value worth reaching, nothing is lost by a wrong one.
   virtual double Beyond(double s, double aim) = 0;
   virtual std::size_t size() const { return 1; }  // terms of a value of ψ now
-  // |ψ(s)| ≤ floor + variation/s for s > 0. If the floor is due to L = 0 alone, `atom` is the probability of
-  // that with its relative error, else 0.
+  // |ψ| ≤ floor + Smooth(s) on [s, ∞), s > 0; variation/s at most. If the floor is due to L = 0 alone, `atom`
+  // is the probability of that with its relative error, else 0, and Smooth bounds |ψ − atom|.
+  virtual double Smooth(double s) { return variation / s; }
   double floor = 1, variation = 0, atom = 0, atom_error = 0;
   double centre = 0;
+  double count = 1;  // how often it is going to be counted, roughly
   Cumulants cumulants;  // at c
 };
 

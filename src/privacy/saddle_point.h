@@ -10,7 +10,9 @@
 // and round-off is followed through. The work does not grow with the number of rounds.
 //
 // Proofs: docs/accounting.md.
+#include <complex>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -52,26 +54,25 @@ double TiltForEpsilon(const Composition&, double epsilon);
 // that comes from finite losses, for every ε ≥ 0; the interval is narrow for ε near the tilt's.
 class Contour {
  public:
-  // `nodes` at most. Where the transform decays too slowly for them the intervals are wide.
-  static Contour Make(const Composition&, double tilt, double epsilon, std::size_t nodes);
+  // `nodes` at most. Where the transform decays too slowly for them the intervals are wide. log_delta is log
+  // δ(ε) where that is known roughly: what is left out is made small compared with it.
+  static Contour Make(const Composition&, double tilt, double epsilon, std::size_t nodes,
+                      double log_delta = std::numeric_limits<double>::infinity());
   Interval DeltaAt(double epsilon) const;
   // What was cut off, in units of e^{K(c) − cε}.
   double truncation() const { return truncation_; }
+  bool complete() const { return complete_; }  // more nodes would not help
   std::size_t size() const { return node_.size(); }
   double period() const { return h_ > 0 ? 6.283185307179586 / h_ : 0; }
 
  private:
-  struct Node {
-    double modulus, phase;  // of ψ(s)e^{…} without the factor e^{−isε}
-    double weight_re, weight_im;  // of 1/(z(z + 1))
-    double error;  // of the value, absolute
-  };
-  std::vector<Node> node_;
+  std::vector<std::complex<double>> node_;  // the integrand over e^{K(c) − cε} at epsilon_, both halves
+  double epsilon_ = 0;
+  double error_ = 0, size_ = 0, moment_ = 0;  // Σ of the nodes' errors, moduli and moduli·s
   double c_ = 0, h_ = 0;
   double log_scale_ = 0, log_scale_error_ = 0;  // K(c)
-  double centre_ = 0;  // Σ count·centre
-  double centre_error_ = 0;
   double atom_ = 0;  // what is subtracted from every value: losses that are 0 for certain
+  bool complete_ = false;
   double truncation_ = 0;  // absolute, in units of e^{K(c) − cε}
   struct Chernoff {
     double t, log_bound;  // K(t) + log κ(t), rounded up
@@ -81,6 +82,7 @@ class Contour {
 
 // min over t of e^{K(t) − tε} κ(t), κ(t) = t^t/(1 + t)^{1+t}: at least the part of δ(ε) from finite losses
 // (Canonne, Kamath, Steinke 2020, from Rényi divergences), and the ε at which it reaches δ.
+double LogChernoff(const Composition&, double t, double epsilon);  // log of the value at one t
 double RenyiDelta(const Composition&, double epsilon, double rho = 0);
 double RenyiEpsilon(const Composition&, double delta, double rho = 0);
 
