@@ -561,7 +561,7 @@ double EpsilonUpper(const std::function<double(double)>& upper, double delta, do
 
 // An ε with lower(ε) > δ, hardly below the largest; 0 if there is none within six digits of `top`.
 double EpsilonLower(const std::function<double(double)>& lower, double delta, double top) {
-  if (!(top > 0)) return 0;
+  if (!(top > 0 && top < kInf)) return 0;
   const auto g = [&](double at) {
     const double value = lower(at) / delta;
     return value > 0 ? std::log(value) : -kInf;
@@ -635,13 +635,13 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
   const double guess = std::clamp(curve.near, 1e-9, m.most_loss);
   out.upper = EpsilonUpper([&](double e) { return curve.at(e).upper; }, delta, guess);
   out.lower = EpsilonLower([&](double e) { return curve.at(e).lower; }, delta, std::min(out.upper, 1e300));
-  if (m.one && !m.single && out.upper > 1.001 * out.lower)  // several releases cost no less than one
-    out.lower = std::max(out.lower, EpsilonLower([&](double e) { return m.one(e).lower; }, delta, out.upper));
   if (out.upper > 1.02 * out.lower && !m.single && delta > infinite) {
     const double renyi = RenyiEpsilon(Everything(m), (delta - infinite) * (1 - 2 * kU));
     if (renyi < out.upper) out.upper = renyi, out.method = "Rényi divergences";
   }
   if (m.most_loss < out.upper) out.upper = m.most_loss, out.method = "largest possible loss";
+  if (m.one && !m.single && out.upper > 1.001 * out.lower)  // several releases cost no less than one
+    out.lower = std::max(out.lower, EpsilonLower([&](double e) { return m.one(e).lower; }, delta, out.upper));
   out.lower = std::min(out.lower, out.upper);
   return out;
 }

@@ -260,10 +260,7 @@ class Tilted final : public TiltedLoss {
   const Line* PreferredLine(double s) {
     if (family_.RuleError(c_, table_.step, s) <= 4 * std::exp(-kMargin)) return nullptr;
     const Line* line = LineNumber(0);
-    // Many rounds want the accuracy of the real line, whose weights are positive.
-    const std::size_t most =
-        std::max<std::size_t>(2 * (line == nullptr ? 0 : line->at.size()), count > 1e4 ? 4096 : 0);
-    return line != nullptr && family_.NodesFor(c_, s) > most ? line : nullptr;
+    return line != nullptr && family_.NodesFor(c_, s) > 2 * line->at.size() ? line : nullptr;
   }
   // Σ weight·(e^{isL} − 1) over `live_`: with d = e^{ihL} − 1, e^{i(s+h)L} − 1 = (e^{isL} − 1) + d + (e^{isL}
   // − 1)d.

@@ -38,7 +38,6 @@ class TiltedLoss {
   virtual double Smooth(double s) { return variation / s; }
   double floor = 1, variation = 0, atom = 0, atom_error = 0;
   double centre = 0;
-  double count = 1;  // how often it is going to be counted, roughly
   Cumulants cumulants;  // at c
 };
 

@@ -155,7 +155,6 @@ Contour Contour::Make(const Composition& all, double c, double epsilon, std::siz
   double centre = 0, centre_error = 0;  // Σ count·centre
   for (const auto& term : all.terms) {
     tilted.push_back(term.loss->Tilt(c));
-    tilted.back()->count = term.count;
     const TiltedLoss& t = *tilted.back();
     scale += term.count * t.cumulants.value;
     scale_error += term.count * (t.cumulants.error + 4 * kU * std::abs(t.cumulants.value));
