@@ -50,8 +50,8 @@ struct Start {
 Start StartForDelta(const Composition&, double log_delta);
 double TiltForEpsilon(const Composition&, double epsilon);
 
-// The curve near one tilt: after 10⁵ operations or more a value costs a few for every node. Encloses the part of δ(ε)
-// that comes from finite losses, for every ε ≥ 0; the interval is narrow for ε near the tilt's.
+// The curve near one tilt: after 10⁵ operations or more a value costs a few for every node. Encloses the part
+// of δ(ε) that comes from finite losses, for every ε ≥ 0; the interval is narrow for ε near the tilt's.
 class Contour {
  public:
   // `nodes` at most. Where the transform decays too slowly for them the intervals are wide. log_delta is log
