@@ -4,6 +4,7 @@
 
 #include "privacy/accountant_cases.h"
 #include "privacy/gdp.h"
+#include "privacy/saddle_point.h"
 
 namespace tacit {
 namespace {
@@ -166,20 +167,22 @@ TEST(Accountant, OrderDoesNotMatterForAnyEvents) {
   }
 }
 
-// δ of one removal at any real ε, and of two as an integral over it: no transform, no tilt.
-long double OneRemoval(long double q, long double mu, long double epsilon) {
-  const auto tail = [](long double x) { return std::erfc(x / std::sqrt(2.0L)) / 2; };
-  const long double rest = std::expm1(epsilon) + q;
-  if (rest <= 0) return -std::expm1(epsilon);
+// δ of one round at any real ε, and of two as an integral over it: no transform, no tilt.
+long double Tail(long double x) { return std::erfc(x / std::sqrt(2.0L)) / 2; }
+long double OneRound(long double q, long double mu, long double epsilon, bool remove) {
+  const long double rest = remove ? std::expm1(epsilon) + q : std::expm1(-epsilon) + q;  // q e^{y}
+  if (rest <= 0) return remove ? -std::expm1(epsilon) : 0;
   const long double x = std::log(rest / q) / mu + mu / 2;
-  return q * tail(x - mu) - rest * tail(x);
+  if (remove) return q * Tail(x - mu) - rest * Tail(x);
+  return Tail(-x) - std::exp(epsilon) * ((1 - q) * Tail(-x) + q * Tail(mu - x));
 }
-long double TwoRemovals(long double q, long double mu, long double epsilon) {
+long double TwoRounds(long double q, long double mu, long double epsilon, bool remove) {
   const auto integrand = [&](long double x) {
     const long double l = std::log1p(q * std::expm1(mu * x - mu * mu / 2));
-    return std::exp(-x * x / 2 + l) * OneRemoval(q, mu, epsilon - l);
+    return remove ? std::exp(-x * x / 2 + l) * OneRound(q, mu, epsilon - l, true)
+                  : std::exp(-x * x / 2) * OneRound(q, mu, epsilon + l, false);
   };
-  // Takahashi and Mori's rule on both sides of the loss above which ε − ℓ is below what one round can do.
+  // Takahashi and Mori's rule on both sides of the loss at which the other round's curve ends.
   const auto piece = [&](long double from, long double to) {
     constexpr int kHalf = 4000;
     const long double step = 4.0L / kHalf, half_pi = std::acos(0.0L), length = (to - from) / 2;
@@ -191,8 +194,11 @@ long double TwoRemovals(long double q, long double mu, long double epsilon) {
     return sum * step * length;
   };
   const long double low = -15, high = 15 + mu;
-  const long double middle = std::log((std::exp(epsilon) / (1 - q) - 1 + q) / q) / mu + mu / 2;
-  const long double sum = middle < high ? piece(low, middle) + piece(middle, high) : piece(low, high);
+  const long double loss = remove ? epsilon - std::log1p(-q) : -std::log1p(-q) - epsilon;  // ℓ there
+  const long double rest = std::expm1(loss) + q;
+  const long double middle = rest > 0 ? std::log(rest / q) / mu + mu / 2 : low;
+  const bool split = middle > low && middle < high;
+  const long double sum = split ? piece(low, middle) + piece(middle, high) : piece(low, high);
   return sum / std::sqrt(2 * std::acos(-1.0L));
 }
 TEST(Accountant, TwoRoundsAreAnIntegralOverTheClosedForm) {
@@ -204,11 +210,30 @@ TEST(Accountant, TwoRoundsAreAnIntegralOverTheClosedForm) {
                         Case{1e-3, 2, 0.5, 1e-2}, Case{0.9, 0.05, 0.2, 1e-9}}) {
     SCOPED_TRACE(testing::Message() << c.q << ' ' << c.mu << ' ' << c.epsilon);
     const Bracket d = DeltaOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, c.mu), 2), c.epsilon);
-    const auto truth = static_cast<double>(TwoRemovals(c.q, c.mu, c.epsilon));
+    const auto truth = static_cast<double>(TwoRounds(c.q, c.mu, c.epsilon, true));
     EXPECT_LE(d.lower, truth * (1 + 1e-12));
     EXPECT_GE(d.upper, truth * (1 - 1e-12));
     EXPECT_LE(d.upper - d.lower, c.width * truth) << d.method;
   }
+}
+
+TEST(Contour, EnclosesTwoRoundsInBothDirections) {
+  struct Case {
+    double q, mu, epsilon;
+  };
+  for (const Case& c : {Case{0.01, 1, 0.01}, Case{0.1, 1, 0.12}, Case{0.1, 3, 0.15}, Case{0.5, 1, 0.9},
+                        Case{0.5, 0.3, 0.4}, Case{0.9, 2, 3.5}})
+    for (const bool remove : {true, false}) {
+      SCOPED_TRACE(testing::Message() << c.q << ' ' << c.mu << ' ' << c.epsilon << ' ' << remove);
+      Composition all;
+      all.terms.push_back({remove ? PoissonRemoveLoss(c.q, c.mu) : PoissonAddLoss(c.q, c.mu), 2});
+      const Interval d =
+          Contour::Make(all, TiltForEpsilon(all, c.epsilon), c.epsilon, 1U << 16).DeltaAt(c.epsilon);
+      const auto truth = static_cast<double>(TwoRounds(c.q, c.mu, c.epsilon, remove));
+      EXPECT_LE(d.lower, truth * (1 + 1e-12));
+      EXPECT_GE(d.upper, truth * (1 - 1e-12));
+      EXPECT_LE(d.upper - d.lower, 1e-3 * truth);
+    }
 }
 
 TEST(Accountant, IsMonotone) {
