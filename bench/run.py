@@ -26,9 +26,11 @@ for line in open("/proc/cpuinfo"):
 
 
 def has(module):
+    """Its version, or None."""
     if not os.path.exists(PYTHON):
         return None
-    found = subprocess.run([PYTHON, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True)
+    say = f"getattr({module}, '__version__', None) or importlib.metadata.version('{module}')"
+    found = subprocess.run([PYTHON, "-c", f"import importlib.metadata, {module}; print({say})"], capture_output=True, text=True)
     return found.stdout.strip() if found.returncode == 0 else None
 
 
@@ -144,6 +146,51 @@ def networks():
             row(label, us, "us")
 
 
+def accountants():
+    """ε of sampled rounds: q = 0.01, noise multiplier 1, δ = 1e-5."""
+    out = subprocess.run([os.path.join(PROGRAMS, "account_bench"), "--benchmark_format=json", "--benchmark_filter=^Certify/",
+                          f"--benchmark_repetitions={TURNS}"], capture_output=True, text=True, check=True).stdout
+    ours = {}
+    for b in json.loads(out)["benchmarks"]:
+        if b.get("run_type") == "iteration" and not b.get("error_occurred"):
+            found = re.fullmatch(r"Certify/(\d+)(?:/.*)?", b["run_name"])
+            if found:
+                assert b["time_unit"] == "ms"
+                best = ours.setdefault(int(found[1]), {"cpu_ms": 1e99, "wall_ms": 1e99, "width": b["width"]})
+                best["cpu_ms"] = min(best["cpu_ms"], b["cpu_time"])
+                best["wall_ms"] = min(best["wall_ms"], b["real_time"])
+    peers = None
+    if has("dp_accounting") or has("prv_accountant"):
+        peers = Program(PYTHON, os.path.join(ROOT, "bench", "account_peers.py"))
+        peers.ask("pld 10")                      # what is made once
+    else:
+        missing("neither dp-accounting nor prv-accountant is installed (scripts/setup bench): no comparison of accountants")
+    results["accountants"] = []
+    # The true values: contour integrals in 32 digits (tests/accounting/precise.py, tests/golden/accounting.json).
+    for rounds, truth in ((1000, 1.8282366665165768), (10000, 6.187712389971539), (100000, 25.573106986521504)):
+        mine = ours[rounds]
+        results["accountants"].append({"who": "Tacit", "rounds": rounds, "off": mine["width"], **mine})
+        what = f"account, {rounds:,} sampled rounds"
+        for name, label, target in (("pld", "dp-accounting, PLD", 100), ("prv", "prv-accountant", 50)) if peers else ():
+            answers = [peers.ask(f"{name} {rounds}") for _ in range(1 if name == "prv" and rounds > 10000 else 3)]
+            if "missing" in answers[0]:
+                missing(f"{label.split(',')[0]} is not installed (scripts/setup bench)")
+                continue
+            width = (answers[0]["upper"] - answers[0]["lower"] if name == "prv" else
+                     answers[0]["epsilon"] - peers.ask(f"pld_optimistic {rounds}")["epsilon"])
+            cpu, wall = (min(a[k] for a in answers) for k in ("cpu_ms", "wall_ms"))
+            results["accountants"].append({"who": label, "rounds": rounds, "cpu_ms": cpu, "wall_ms": wall, "width": width,
+                                           "epsilon": answers[0]["epsilon"], "off": answers[0]["epsilon"] - truth})
+            row(what, mine["cpu_ms"], "ms", cpu, label, target, f"widths {mine['width']:.1e} and {width:.1e}")
+        row(what + ", alone", mine["cpu_ms"], "ms", target=5)
+    if peers:
+        peers.close()
+    print("accountants: rounds, processor and wall time in ms, width of what is proved of epsilon, distance of its value from the truth")
+    for a in results["accountants"]:
+        at_most = "<=" if a["who"] == "Tacit" else ""
+        print(f"  {a['who']:<20} {a['rounds']:>7} {a['cpu_ms']:>10.4g} {a['wall_ms']:>10.4g} {a['width']:>10.1e} {at_most:>4}{a['off']:.1e}")
+
+
 def table():
     head = ("what", "ours", "peer", "its time", "ratio", "target", "")
     lines = [head]
@@ -162,9 +209,10 @@ def table():
 if results["load"] > results["cores"] - 1:
     missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
             "figures are a few per cent high")
-results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch")}
-wanted = sys.argv[1:] or ["primal-dual", "noise", "networks"]
-for name, run in (("primal-dual", primal_dual), ("noise", noise), ("networks", networks)):
+results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "dp_accounting", "prv_accountant")}
+parts = {"primal-dual": primal_dual, "noise": noise, "networks": networks, "accountants": accountants}
+wanted = sys.argv[1:] or list(parts)
+for name, run in parts.items():
     if name in wanted:
         run()
 print(f"{results['processor']}, {results['cores']} cores; peers: " +

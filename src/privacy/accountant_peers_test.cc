@@ -1,6 +1,7 @@
 // What accountants in use have got wrong, as tests. Values: tests/accounting/precise.py (mpmath, 32 digits),
 // which shares nothing with the code here.
 #include "privacy/accountant_cases.h"
+#include "privacy/conversions.h"
 #include "privacy/gdp.h"
 
 namespace tacit {
@@ -95,14 +96,35 @@ TEST(AccountantPeers, RenyiIsLooser) {
     double exact, renyi;
   };
   for (const Case& c :
-       {Case{1000, 1.8282366666, 2.10}, Case{10000, 6.188, 6.71}, Case{100000, 25.5731069865, 27.2}}) {
+       {Case{1000, 1.8282366666, 2.10}, Case{10000, 6.1877123900, 6.71}, Case{100000, 25.5731069865, 27.2}}) {
     const Accountant account = Account(kAddRemove, Poisson(0.01, 1), c.rounds);
-    EXPECT_NEAR(EpsilonOf(account, 1e-5).upper, c.exact, 1e-3);
+    EXPECT_NEAR(EpsilonOf(account, 1e-5).upper, c.exact, 1e-6);
     const Result<double> renyi = RenyiEpsilon(account, Of<Delta>(1e-5));
     ASSERT_TRUE(renyi.ok());
     EXPECT_GT(*renyi, 1.02 * EpsilonOf(account, 1e-5).upper);
     EXPECT_LE(*renyi, c.renyi * 1.01);
   }
+}
+
+// The noise for a budget, in closed form (mpmath, 50 digits, bisection of Balle and Wang 2018, Theorem 8).
+TEST(AccountantPeers, NoiseForABudget) {
+  struct Case {
+    double epsilon, delta, sigma;
+  };
+  for (const Case& c : {Case{0.1, 1e-6, 36.304690426195785}, Case{15.258, 1e-5, 0.35712558984365199},
+                        Case{0.5, 1e-10, 11.436239995092029}})
+    EXPECT_NEAR(1 / GdpMu(Of<Epsilon>(c.epsilon), Of<Delta>(c.delta)).value() / c.sigma, 1, 1e-14);
+}
+
+// Four records of one person, each sampled for itself: 2.89338434 by the mixture of Gaussians (contour
+// integral in long double, and dp-accounting 2.89339). Groups of four of a record's account cover it.
+TEST(AccountantPeers, GroupsCoverTheRecordsOfAPerson) {
+  const Accountant account = Account(kAddRemove, Poisson(0.01, 0.5), 1000);
+  const Result<PrivacyCurve> four = PrivacyCurve::Of(account, 4);
+  ASSERT_TRUE(four.ok());
+  const Result<Bracket> e = four->EpsilonAt(Of<Delta>(1e-5));
+  ASSERT_TRUE(e.ok());
+  EXPECT_GE(e->upper, 2.8933843406954127798);
 }
 
 }  // namespace

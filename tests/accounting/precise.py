@@ -92,7 +92,7 @@ def show(what, value):
 if __name__ == "__main__":
     # The line through c, how far along it (cut) and in which steps: from the variance of the loss, q² (e − 1) T.
     for rounds, delta, guess, c, cut, step in ((10**5, "1e-12", 37.5, 1.7, 3, 0.05), (10**4, "1e-12", 10.3, 4, 9, 0.1),
-                                               (10**5, "1e-5", 25.57, 1, 3, 0.05)):
+                                               (10**5, "1e-5", 25.57, 1, 3, 0.05), (10**4, "1e-5", 6.188, 1.9, 9, 0.1)):
         for direction in ("remove", "add"):
             values = []
             for inner, fine in (("0.2", 1), ("0.15", mpf("0.75"))):
