@@ -17,11 +17,13 @@ struct Asked {
   std::optional<double> delta;
   std::string adjacency;                         // empty: the usual one
   bool curve = false, plot = false;
+  std::optional<double> group, belief;
+  bool trade_off = false;
 
   Result<Delta> DeltaOr(std::optional<Delta> otherwise = std::nullopt) const;
   Result<Adjacency> AdjacencyOr(Adjacency usual) const;
 };
-// --delta, --adjacency, --curve and --plot.
+// --delta, --adjacency, --curve, --plot, --group, --trade-off and --belief.
 void AddAsked(CLI::App* sub, Asked&, bool delta_required, const char* adjacency_help);
 
 struct Answer {
@@ -33,6 +35,16 @@ struct Answer {
 };
 // ε at δ, its bracket, the adjacency, the method and, if asked for, the curve; as text or as JSON.
 Result<int> Print(const Common&, const Accountant&, Delta, const Asked&, Answer);
+
+// What the account means to a group of units, to a test and to someone with beliefs, as far as asked for.
+struct Meaning {
+  nlohmann::json more = nlohmann::json::object();
+  std::vector<std::pair<std::string, std::string>> lines;
+  std::vector<std::pair<double, double>> trade_off;                // α and β
+};
+void AddMeaning(CLI::App* sub, Asked&);
+Result<Meaning> MeaningOf(const Accountant&, Delta, const Asked&);
+void PrintTradeOff(const Meaning&);
 
 class Stopwatch {
  public:

@@ -38,6 +38,7 @@ void AddAsked(CLI::App* sub, Asked& a, bool delta_required, const char* adjacenc
       ->type_name("A");
   sub->add_flag("--curve", a.curve, "also prints δ along ε");
   sub->add_flag("--plot", a.plot, "also draws δ along ε");
+  AddMeaning(sub, a);
 }
 
 namespace {
@@ -95,6 +96,7 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
   if (a.curve || a.plot) {
     TACIT_TRY(curve, CurveOf(account, e.upper));
   }
+  TACIT_TRY(const Meaning meaning, MeaningOf(account, delta, a));
   if (common.json) {
     json out = {{"epsilon", Number(e.upper)}, {"epsilon_lower", Number(e.lower)},
                 {"delta", delta.value()},     {"method", e.method},
@@ -103,6 +105,7 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
       out["curve"].push_back(
           {{"epsilon", p.epsilon}, {"delta", p.delta.upper}, {"delta_lower", p.delta.lower}});
     out.update(answer.more);
+    out.update(meaning.more);
     return PrintJson(out);
   }
   const auto line = [](const std::string& name, const std::string& text) {
@@ -118,7 +121,9 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
   for (const auto& [name, text] : answer.lines) line(name, text);
   line("adjacency", Name(account.adjacency()));
   line("method", e.method);
+  for (const auto& [name, text] : meaning.lines) line(name, text);
   if (!curve.empty()) PrintCurve(curve, a.plot);
+  PrintTradeOff(meaning);
   return 0;
 }
 

@@ -302,6 +302,29 @@ TEST_F(CliTest, CtrlCEndsWithACertificate) {
   EXPECT_TRUE(fs::exists(folder / "model.npy"));
 }
 
+TEST_F(CliTest, SaysWhatAnAccountMeans) {
+  for (std::vector<std::string> command : std::vector<std::vector<std::string>>{
+           {"account", "gaussian", "--noise-multiplier", "2", "--delta", "1e-5"},
+           {"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01", "--rounds", "1000",
+            "--delta", "1e-5"},
+           {"account", "pure", "--epsilon", "0.1", "--delta", "1e-5"},
+           {"account", "priv-unit", "--epsilon-direction", "1", "--epsilon-scalar", "1", "--dimension", "10",
+            "--delta", "1e-5"},
+           {"account", "compare", "--noise-multiplier", "1", "--rounds", "10", "--delta", "1e-5"},
+           {"calibrate", "--epsilon", "1", "--delta", "1e-5", "--rounds", "10"}}) {
+    SCOPED_TRACE(command[0] + " " + command[1]);
+    EXPECT_FALSE(RunJson(command).contains("group"));
+    command.insert(command.end(), {"--group", "2", "--belief", "0.25", "--trade-off"});
+    const json out = RunJson(command);
+    EXPECT_EQ(out["group"]["size"], 2);
+    EXPECT_GT(out["group"]["epsilon"].get<double>(), out["epsilon"].get<double>());
+    EXPECT_GE(out["belief"]["posterior"].get<double>(), 0.25);
+    EXPECT_GE(out["belief"]["success"].get<double>(), 0.75);
+    ASSERT_EQ(out["trade_off"].size(), 12u);
+    for (const json& p : out["trade_off"]) EXPECT_LE(p["beta"].get<double>(), 1 - p["alpha"].get<double>());
+  }
+}
+
 TEST_F(CliTest, AccountsForSampledAndOtherReleases) {
   const json poisson = RunJson({"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01",
                                 "--rounds", "1000", "--delta", "1e-5"});
