@@ -344,10 +344,13 @@ Result<double> LossBound(const PrivacyCurve& curve, double delta) {
   const auto near = curve.CurveNear(Delta::Proven(0.05 * delta));
   TACIT_TRY(const Bracket start, curve.EpsilonAt(Delta::Proven(delta)));
   if (!std::isfinite(start.upper)) return best;
-  for (double x = start.lower, step = 0.02 * (1 + start.lower); x < 20 * (1 + start.upper); x += step) {
+  // From where the curve is δ to where it is a thousandth of that; the best x is between.
+  double reach = 1e-6 * (1 + start.upper);
+  while (near(start.upper + reach) > 1e-3 * delta && reach < 1e3 * (1 + start.upper)) reach *= 2;
+  for (int i = 0; i <= 200; ++i) {
+    const double x = start.upper + reach * i / 200;
     const double share = near(x) / delta * (1 + 4 * kU);
     if (share < 0.999) best = std::min(best, AddUp(x, -std::log1p(-share) * (1 + 4 * kU)));
-    if (x > best) break;
   }
   return best;
 }

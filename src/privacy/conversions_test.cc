@@ -348,6 +348,17 @@ TEST(Beliefs, FromTheCurveAloneAreNotFarFromTheGaussian) {
   EXPECT_NEAR(general.success, exact.success, 1e-9);
 }
 
+TEST(Beliefs, OfWhatIsKnownByRenyiDivergencesAlone) {
+  // ρ-zCDP covers the Gaussian of that ρ; and losses far beyond every belief take no time.
+  const double rho = 0.05;
+  const Belief gaussian = BeliefOf(CurveOf(Gaussian(std::sqrt(2 * rho))), 0.1, 1e-5);
+  const Belief zcdp = BeliefOf(CurveOf(ZcdpEvent{Of<Rho>(rho)}), 0.1, 1e-5);
+  EXPECT_GE(zcdp.posterior, gaussian.posterior);
+  EXPECT_GE(zcdp.success, gaussian.success);
+  EXPECT_LT(zcdp.posterior, 2 * gaussian.posterior);
+  EXPECT_EQ(BeliefOf(CurveOf(ZcdpEvent{Of<Rho>(1e7)}), 0.1, 1e-5).posterior, 1);
+}
+
 TEST(Beliefs, Edges) {
   const PrivacyCurve curve = CurveOf(Gaussian(1));
   EXPECT_EQ(BeliefOf(curve, 0, 1e-5).posterior, 0);
