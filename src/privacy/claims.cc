@@ -341,8 +341,8 @@ Result<std::vector<PaperClaim>> ClaimsOf(std::string_view paper) {
     TACIT_OK(add(FedExpCentralClaim({.dimension = 5046}, kFive), 15.261));
     TACIT_OK(add(FedExpCentralClaim({.dimension = {}}, kFive), 15.258));
   }
-  if (wanted("fcrn"))              // two of its four
-    for (const double epsilon : {0.4, 0.8})
+  if (wanted("fcrn"))
+    for (const double epsilon : {0.4, 0.6, 0.8, 1.0})
       TACIT_OK(add(FcrnClaim(Epsilon::Proven(epsilon), {}, kFive)));
   return out;
 }

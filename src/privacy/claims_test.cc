@@ -164,7 +164,7 @@ TEST(Claims, Fcrn) {
 }
 
 TEST(Claims, ByPaper) {
-  for (const char* paper : {"primal-dual", "ef21", "nfl", "fedexp"}) {
+  for (const std::string& paper : PaperNames()) {
     const Result<std::vector<PaperClaim>> claims = ClaimsOf(paper);
     ASSERT_TRUE(claims.ok());
     EXPECT_GE(claims->size(), 2);
