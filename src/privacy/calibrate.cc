@@ -39,7 +39,7 @@ class Search {
     TACIT_TRY(value, First(at));
     // From the guess towards the edge of the budget, by steps that aim a little beyond it.
     const bool towards_more = (value > 0) == family_.falls;
-    double before = at, value_before = value, step = family_.first_step;
+    double before = 0, value_before = 0, step = family_.first_step;
     for (;;) {
       const double end = towards_more ? family_.high : family_.low;
       if (at == end) {
