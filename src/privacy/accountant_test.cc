@@ -236,6 +236,23 @@ TEST(Contour, EnclosesTwoRoundsInBothDirections) {
     }
 }
 
+TEST(Accountant, WhoeverIsSampledIsSeenWithLittleNoise) {
+  // δ(ε) is at least that of one round, and nearly 1 − (1 − q)^T for ε well below μ²/2.
+  for (const double mu : {30.0, 66.0}) {
+    SCOPED_TRACE(mu);
+    const double q = 1e-4, floor = -std::expm1(3 * std::log1p(-q));
+    const Accountant a = Account(Adjacency::kAddOrRemove, Poisson(q, mu), 3);
+    const Bracket d = DeltaOf(a, mu);
+    EXPECT_GE(d.upper, floor * (1 - 1e-9)) << d.method;
+    EXPECT_LE(d.lower, floor * (1 + 1e-9)) << d.method;
+    EXPECT_GT(EpsilonOf(a, 1e-6).upper, mu);
+    EXPECT_GE(EpsilonOf(a, 1e-6).upper,
+              EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(q, mu)), 1e-6).lower);
+    const Accountant fixed = Account(Adjacency::kReplaceOne, Fixed(q, mu), 3);
+    EXPECT_GE(DeltaOf(fixed, mu).upper, floor * (1 - 1e-9));
+  }
+}
+
 TEST(Accountant, IsMonotone) {
   const auto at = [](double q, double mu, std::uint64_t t, double delta) {
     return EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(q, mu), t), delta);

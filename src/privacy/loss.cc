@@ -214,7 +214,8 @@ class Tilted final : public TiltedLoss {
     const double end = variation / (aim - floor) * 1.01;
     if (family_.RuleError(c_, walk_.step, end) > 4 * std::exp(-kMargin) || walk_.loss.empty()) {
       walk_ = Table();
-      if (family_.NodesFor(c_, end) > (1U << 13)) return direct;  // the paths do better there
+      // Where there are paths they do better than a long walk.
+      if (family_.NodesFor(c_, end) > (1U << (LineNumber(0) != nullptr ? 13 : 16))) return direct;
       if (!family_.Fill(c_, end, walk_) || walk_.loss.size() > (1U << 16)) return direct;
       walk_.Centre(centre);
     }
@@ -415,11 +416,12 @@ CellMass Integrate(double rate, double mu, double from, double to, double low) {
     const double centre = from + half * (2 * i + 1);
     for (int k = 0; k < 8; ++k) {
       const double x = centre + (k < 4 ? half : -half) * kNode[k % 4];
-      const double w = kWeight[k % 4] * half * std::exp(-x * x / 2) * 0.3989422804014327;
+      // In logarithms: for a large μ the density under Q underflows where P has its mass.
+      const double w = kWeight[k % 4] * half * 0.3989422804014327;
       const double l = Ratio(rate, mu * (x - mu / 2)).value;
-      out.q += w;
-      out.p += w * std::exp(l);
-      out.excess += w * std::exp(low) * std::expm1(l - low);
+      out.q += w * std::exp(-x * x / 2);
+      out.p += w * std::exp(l - x * x / 2);
+      out.excess += w * std::exp(low - x * x / 2) * std::expm1(l - low);
     }
   }
   return out;
@@ -428,9 +430,11 @@ CellMass Integrate(double rate, double mu, double from, double to, double low) {
 // Where ℓ reaches a value, and the x beyond which nothing is counted.
 constexpr double kFarthest = 13;  // Φ(−13) < 7e-39
 double Inverse(double q, double mu, double l) {
-  const double e = std::expm1(l);  // e^l − 1 = q (e^y − 1)
+  // e^l − 1 = q (e^y − 1); the second form where e^l would overflow.
+  const double e = std::expm1(std::min(l, 30.0));
   if (!(e > -q)) return -kFarthest;
-  return std::clamp(std::log1p(e / q) / mu + mu / 2, -kFarthest, kFarthest + mu);
+  const double y = l < 30 ? std::log1p(e / q) : l - std::log(q) + std::log1p(-(1 - q) * std::exp(-l));
+  return std::clamp(y / mu + mu / 2, -kFarthest, kFarthest + mu);
 }
 
 constexpr double kMostCells = 1 << 22;
@@ -471,6 +475,9 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forw
       }
     }
     at(0) += atom;
+    // Mass that got lost would make the bound too low.
+    const double total = std::accumulate(out.mass.begin(), out.mass.end(), 0.0);
+    if (!(std::abs(total - 1) < 1e-9)) return std::nullopt;
     return out;
   }
   // Cells around j: the point log(P/Q), or log(Q/P), keeps both; it is at most `shift` below j, else the mass

@@ -294,9 +294,10 @@ Contour Contour::Make(const Composition& all, double c, double epsilon, std::siz
     out.truncation_ = s > 0 ? cut(s, false, false) : kInf;
     if (out.truncation_ <= enough) break;
     const double tail = last_modulus / (M_PI * s);
-    enough = std::exp(log_typical) * (out.node_.size() < nodes / 64   ? 1e-14
-                                      : out.node_.size() < nodes / 16 ? 1e-11
-                                                                      : 1e-9);
+    const std::size_t length = out.node_.size();
+    enough = std::exp(log_typical) * (length < std::max<std::size_t>(nodes / 64, 2048) ? 1e-14
+                                      : length < nodes / 16                            ? 1e-11
+                                                                                       : 1e-9);
     if (s > 1.1 * last_path && tail < enough) {
       last_path = s;
       out.truncation_ = std::min(out.truncation_, cut(s, true, false));
