@@ -39,12 +39,21 @@ struct Holding {
 // σ of the noise on what a client releases, one per round that runs; clients with equal budgets share one.
 using NoisePlan = std::vector<NoiseStd>;
 
-// What a runtime lends to whichever client it is serving: one per thread, reused.
+// One thread's space for local training: private values, so it lives in a Private.
+struct LocalSpace {
+  Vec y, gradient, norm, weight;
+  std::vector<std::uint32_t> blocks;
+  Workspace work;
+};
+
+// What a runtime lends to whichever client it is serving, and to the server: one per thread, reused.
 struct Scratch {
   ClipSpace clip;
+  Private<LocalSpace> local;
+  Private<Vec> update;
   NoiseBuffer noise;
   Released<Vec> released;
-  NoiseRng* rng = nullptr;          // already the stream of this client and round
+  NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 
 // What a run depends on from one round to the next, as a tie of members: numbers, vectors of numbers, and
@@ -66,10 +75,10 @@ concept Resumable = requires(T t) { t.State(); } && internal::kAllState<decltype
 //   the runtime    sum.Add(up) in client order, in chunks that depend on the cohort alone, and
 //                  sum.Merge(chunk) in chunk order: memory does not grow with the cohort, and the
 //                  result does not depend on threads or arrival
-//   the server     Round(sum, down)             writes the next `down`; false: training is over
+//   the server     Round(sum, down, scratch)    writes the next `down`; false: training is over
 template <class A>
 concept Coordinated = Message<typename A::Down> && Message<typename A::Up> && Resumable<typename A::Server> &&
-                      requires(typename A::Server server, typename A::Client client, typename A::Sum sum,
+                      requires(typename A::Server server, typename A::Client client, typename A::Sum& sum,
                                const typename A::Sum total, typename A::Down down, const typename A::Down& in,
                                typename A::Up up, Scratch& scratch) {
                         { server.Start(down) } -> std::same_as<bool>;
@@ -77,27 +86,37 @@ concept Coordinated = Message<typename A::Down> && Message<typename A::Up> && Re
                         { sum.Reset() };
                         { sum.Add(up) };
                         { sum.Merge(total) };
-                        { server.Round(sum, down) } -> std::same_as<bool>;
+                        { server.Round(sum, down, scratch) } -> std::same_as<Result<bool>>;
                         {
                           server.round()
                         } -> std::same_as<std::uint32_t>;      // the round `down` belongs to, from 1
                       };
 
+// Where the trained model is: with the server, or with the clients, whose mean it then is. Either way it is a
+// function of what was released.
+template <class S>
+concept HasModel = requires(const S server) {
+  { server.model() } -> std::same_as<View>;
+};
+template <class C>
+concept HasIterate = requires(const C client) {
+  { client.iterate() } -> std::same_as<View>;
+};
+
 // An algorithm whose clients remember: they live as long as the run, and once after the last round every one
 // has Finish(down).
 template <class A>
-concept Algorithm = Coordinated<A> && Resumable<typename A::Client> &&
-                    requires(typename A::Client client, const typename A::Down& in) {
-                      { client.Finish(in) };
-                      {
-                        client.iterate()
-                      } -> std::same_as<View>;             // the client's model: a function of releases
-                    };
+concept Algorithm =
+    Coordinated<A> && Resumable<typename A::Client> &&
+    (HasModel<typename A::Server> ||
+     HasIterate<typename A::Client>)&&requires(typename A::Client client, const typename A::Down& in) {
+      { client.Finish(in) };
+    };
 
 // An algorithm whose clients keep nothing between rounds, so Round is const: a client is made when it is its
 // turn and forgotten after, and a million of them need no more memory than one.
 template <class A>
-concept Stateless = Coordinated<A> && requires(const typename A::Client client, const typename A::Down& in,
+concept Stateless = Coordinated<A> && HasModel<typename A::Server> && requires(const typename A::Client client, const typename A::Down& in,
                                                typename A::Up up, Scratch& scratch) {
   { client.Round(in, up, scratch) } -> std::same_as<Status>;
 };

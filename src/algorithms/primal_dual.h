@@ -133,7 +133,7 @@ struct PrimalDual {
       down = Down{Public<std::uint32_t>(0), Released<Vec>()};
       return !o_->rounds.empty();
     }
-    bool Round(const Sum& sum, Down& down) {
+    Result<bool> Round(Sum& sum, Down& down, Scratch&) {
       sum.total.Into<&Mean>(down.x_bar, static_cast<double>(sum.count));
       down.t.Mutable() = ++t_;
       return t_ < o_->rounds.size();

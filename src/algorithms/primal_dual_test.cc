@@ -61,7 +61,7 @@ struct World {
         sum.Add(up);
         x_tilde.push_back(*up.x_tilde);
       }
-      more = server.Round(sum, down);
+      TACIT_TRY(more, server.Round(sum, down, scratch));
       seen(x_tilde, *down.x_bar);
     }
     for (auto& c : clients) c.Finish(down);

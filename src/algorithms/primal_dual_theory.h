@@ -10,7 +10,7 @@
 namespace tacit {
 
 struct PrimalDualTheory {
-  double gamma, mu_f, l_f;          // of f on R^{nd}: strong convexity and smoothness times s
+  double gamma = 0, mu_f = 0, l_f = 0;          // of f on R^{nd}: strong convexity and smoothness times s
   bool sharp = true;
 
   // E[Φ^{t+1}] ≤ c·E[Φ^t] + (5/2)·n·d·γ²ξ_t². Printed: c = 1 − γ·min{μ_f, 1}. Sharp, by

@@ -20,6 +20,7 @@ template <class T> class Private;
 template <class T> class Released;
 class Bounded;        // privacy/bounded.h
 class Unbounded;      // the same header: what only the paper's door accepts
+class Entrusted;      // the same header: what only a trusted aggregator may add up
 class Mechanism;      // privacy/mechanism.h
 class LocalRandomizer;  // privacy/local_randomizer.h: a door for whole vectors, by pure ε
 class Oracle;         // experiment/oracle.h: simulations only, named in the certificate

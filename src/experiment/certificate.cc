@@ -79,8 +79,10 @@ json Certificate(const RunResult& r, const Config& c) {
   }
   if (!certified)
     caveats.push_back(
-        "paper mode: calibration as printed, nothing is clipped. The certified value is what the enforced "
-        "public bounds prove; it is infinite where there are none.");
+        p.by_client() ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
+                        "that of the whole run."
+                      : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
+                        "enforced public bounds prove; it is infinite where there are none.");
   if (r.interrupted)
     caveats.push_back("the run was interrupted; the certificate covers the rounds that were made.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
@@ -107,9 +109,19 @@ json Certificate(const RunResult& r, const Config& c) {
     per_client = json::array();
     for (const std::size_t noise : p.noise_of) per_client.push_back(Number(epsilon_of[noise]));
   }
-  const bool person = p.unit == "person";
+  const bool person = p.unit == "person", central = p.trust == "central";
   const char* protects =
       exposed ? "nothing: values are released as they are"
+      : p.by_client()
+          ? (p.adjacency == Adjacency::kReplaceOne
+                 ? (central ? "all records of one client, whatever they are and whatever they are replaced by, "
+                              "in every model of the whole run"
+                            : "all records of one client, whatever they are and whatever they are replaced by, "
+                              "in everything that client sends during the whole run")
+             : central ? "whether the records of one client count or contribute nothing, in every model of the "
+                         "whole run"
+                       : "whether the records of one client count or contribute nothing, in everything that "
+                         "client sends during the whole run")
       : person
           ? (p.adjacency == Adjacency::kReplaceOne
                  ? "all records of one person, whatever they are and whatever they are replaced by, in "
@@ -127,8 +139,10 @@ json Certificate(const RunResult& r, const Config& c) {
             "everything "
             "that client sends during the whole run"
           : "whether one record of one client is there, in everything that client sends during the whole run";
-  const char* against = exposed ? "nobody"
-                                : "the server, every other client, and anyone who sees all messages: local "
+  const char* against = exposed   ? "nobody"
+                        : central ? "every client, and anyone who sees the models, but not the server: it is "
+                                    "trusted with every client's clipped update, and with the noise"
+                                  : "the server, every other client, and anyone who sees all messages: local "
                                   "differential privacy, no "
                                   "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
@@ -150,6 +164,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"zcdp_epsilon",
          Number(std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(rho), Delta::Proven(p.delta)) : kInf)},
         {"unit", p.unit},
+        {"trust", p.trust},
         {"person_bound", person ? json(p.person_bound) : json(nullptr)},
         {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
         {"adjacency", Name(p.adjacency)},
@@ -157,11 +172,14 @@ json Certificate(const RunResult& r, const Config& c) {
         {"protects", protects},
         {"against", against},
         {"not_covered",
-         std::string(person ? "" : "several records of one person together; ") +
+         std::string(person          ? ""
+                     : p.by_client() ? "several clients with the same person's records together; "
+                                     : "several records of one person together; ") +
              "who takes part and how the rows are split among clients, which are taken as given; the public "
              "constants of the config; and other runs on the same data, whose costs add up"}}},
       {"enforced",
-       {{"clip", certified ? json(p.clip) : json(nullptr)},
+       {{"clip", certified || p.by_client() ? json(p.clip) : json(nullptr)},
+        {"square", p.square > 0 ? json(p.square) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
         {"record_bound", std::isfinite(p.record_bound) ? json(p.record_bound) : json(nullptr)},
         {"sensitivity", Number(sensitivity)},
@@ -234,7 +252,9 @@ std::string CertificateText(const json& j) {
        j.at("enforced").at("clip").is_null()
            ? "nothing is clipped"
            : fmt::format("{} is clipped to {:g}",
-                         bound == "sum" ? "the sum of a person's gradients" : "every record's gradient",
+                         p.at("unit") == "client" ? "every client's update"
+                         : bound == "sum"         ? "the sum of a person's gradients"
+                                                  : "every record's gradient",
                          j.at("enforced").at("clip").get<double>()));
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())

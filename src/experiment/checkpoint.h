@@ -31,34 +31,38 @@ struct Standing {
 
 class Checkpoint {
  public:
-  template <Algorithm A>
+  // clients: those that remember; none where they do not.
+  template <Coordinated A>
   static Status Save(const std::filesystem::path& file, const Sha256::Digest& config, const Standing& at,
                      typename A::Server& server, typename A::Down& down,
-                     std::vector<typename A::Client>& clients) {
+                     std::span<typename A::Client> clients) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     out.PutAll(server.State());
     out.PutAll(down.Fields());
-    for (typename A::Client& c : clients) out.PutAll(c.State());
+    if constexpr (Resumable<typename A::Client>)
+      for (typename A::Client& c : clients) out.PutAll(c.State());
     return out.Commit();
   }
 
-  // Into a server and clients as the run's config makes them. kNotFound: there is none.
-  template <Algorithm A>
+  // Into a server and clients as the run's config makes them; accounts: how many pay. kNotFound: there is
+  // none.
+  template <Coordinated A>
   static Result<Standing> Load(const std::filesystem::path& file, const Sha256::Digest& config,
-                               typename A::Server& server, typename A::Down& down,
-                               std::vector<typename A::Client>& clients) {
+                               std::size_t accounts, typename A::Server& server, typename A::Down& down,
+                               std::span<typename A::Client> clients) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
-    return Parse<A>(bytes, file.string(), config, server, down, clients);
+    return Parse<A>(bytes, file.string(), config, accounts, server, down, clients);
   }
-  template <Algorithm A>
+  template <Coordinated A>
   static Result<Standing> Parse(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
-                                typename A::Server& server, typename A::Down& down,
-                                std::vector<typename A::Client>& clients) {
+                                std::size_t accounts, typename A::Server& server, typename A::Down& down,
+                                std::span<typename A::Client> clients) {
     Reader in;
-    TACIT_TRY(Standing at, in.Open(bytes, name, config, clients.size()));
+    TACIT_TRY(Standing at, in.Open(bytes, name, config, accounts));
     bool ok = in.GetAll(server.State()) && in.GetAll(down.Fields());
-    for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
+    if constexpr (Resumable<typename A::Client>)
+      for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
     if (!ok || !in.rest.empty())
       return Fail(Code::kMalformed,
                   "{}: does not hold the state of this algorithm; it was written by another version: start "

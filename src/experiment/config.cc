@@ -153,15 +153,20 @@ std::vector<Section> Describe(Config& c) {
              "delta of the whole run; keep it well below 1/rows");
     s.Numbers("budgets", &c.privacy.budgets, kBudget,
               "epsilon of each client, where they differ; empty: epsilon for everyone");
-    s.Choice("unit", &c.privacy.unit, {"record", "person"},
-             "what is hidden: one record, or all records of one person (data.person_column)");
+    s.Choice("unit", &c.privacy.unit, {"record", "person", "client"},
+             "what is hidden: one record, all records of one person (data.person_column), or all records of "
+             "one client");
     s.Choice("person_bound", &c.privacy.person_bound, {"records", "sum"},
              "unit = person: the noise covers data.records_per_person records together, or the sum of a "
              "person's gradients at a client is clipped to clip");
+    s.Choice("trust", &c.privacy.trust, {"local", "central"},
+             "local: every client noises what it sends, nobody is trusted; central: clients send clipped "
+             "updates to a server they trust, which noises their sum");
     s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
              "which data sets count as neighbours");
     s.Number("clip", &c.privacy.clip, kLength,
-             "B: bound on the gradient of one record; certified mode clips to it, paper mode assumes it");
+             "bound on the gradient of one record, or on the update of one client; certified mode clips to "
+             "it, and so do papers with unit = client; paper mode otherwise assumes it");
     s.Choice("mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "expose"},
              "how values are released: exact integers, doubles (with a caveat), or without noise (epsilon "
              "infinite)");
@@ -197,6 +202,23 @@ std::vector<Section> Describe(Config& c) {
              "public guess of the initial error, for the number of rounds the theory asks; 0: none");
     s.Number("variance_cap", &c.algorithm.variance_cap, {.lower = 0, .upper = INFINITY, .lower_open = true},
              "largest variance of the noise on one released sum; inf: no cap");
+    s.Count("local_steps", &c.algorithm.local_steps, {.lower = 1, .upper = 1e6},
+            "federated averages: gradient steps of a client in a round, or passes over its records with "
+            "batch");
+    s.Number("local_rate", &c.algorithm.local_rate, {.lower = 0, .upper = 1e6, .lower_open = true},
+             "federated averages: step size of the local steps");
+    s.Count("batch", &c.algorithm.batch, kAnyCount,
+            "federated averages: records of a local step; 0: all records of the client");
+    s.Number("server_rate", &c.algorithm.server_rate, {.lower = 0, .upper = 1e6, .lower_open = true},
+             "dp-fedavg, dp-scaffold: global step size");
+    s.Choice("step", &c.algorithm.step, {"corrected", "naive"},
+             "fedexp: global step from squared lengths without their noise, or with it");
+    s.Count("last", &c.algorithm.last, {.lower = 0, .upper = 1000},
+            "federated averages: the model is the mean of so many last iterates; 0: 2 for fedexp, else 1");
+    s.Number("proximal", &c.algorithm.proximal, AtLeast(0),
+             "dp-fedavg, fedexp: weight of the squared distance to the global model in local steps (FedProx)");
+    s.Number("noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
+             "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");
   }
   {
     Section& s = all.emplace_back("runtime", "Where it runs; changes nothing in the result.");

@@ -59,6 +59,7 @@ struct Config {
     double epsilon = 1.0, delta = 1e-5;
     std::vector<double> budgets;              // ε per client; empty: epsilon for everyone
     std::string unit = "record", person_bound = "records";
+    std::string trust = "local";
     std::string adjacency = "replace-one";
     double clip = 1.0;
     std::string mechanism = "lattice_gaussian";
@@ -73,6 +74,11 @@ struct Config {
     double strong_convexity = -1.0;  // −1: l2 times the scaling
     double initial_error = 0.0;  // public guess of E[Φ¹]; 0: none
     double variance_cap = std::numeric_limits<double>::infinity();  // on the noise of one released sum
+    std::size_t local_steps = 1, batch = 0;
+    double local_rate = 0.1, server_rate = 1.0, proximal = 0.0;
+    std::string step = "corrected";
+    std::size_t last = 0;  // iterates that the model is the mean of; 0: as the paper
+    double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
   } algorithm;
   struct {
     std::string name = "threads";

@@ -24,10 +24,13 @@ double MeanIterate(const std::vector<Client>& clients, Vec& mean) {
   return consensus / static_cast<double>(clients.size());
 }
 
-template <Algorithm A>
+// Cohort: the clients, where they remember; a ClientSource, where they do not.
+template <Coordinated A, class Cohort>
 class Drive {
+  static constexpr bool kRemember = std::is_same_v<Cohort, std::vector<typename A::Client>>;
+
  public:
-  Drive(Session& s, RunResult& r, typename A::Server& server, std::vector<typename A::Client>& clients)
+  Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients)
       : s_(s),
         r_(r),
         server_(server),
@@ -57,7 +60,7 @@ class Drive {
       }
     }
     r_.seconds = from.seconds + Elapsed() - aside_;
-    const double consensus = MeanIterate(clients_, mean_);
+    const auto consensus = Model();
     r_.metrics = Measure(s_, mean_, consensus);
     r_.model = mean_;
     return Ok{};
@@ -68,6 +71,21 @@ class Drive {
     if (s.hooks.threads != 0) return s.hooks.threads;
     if (s.config.runtime.threads != 0) return static_cast<unsigned>(s.config.runtime.threads);
     return std::max(1u, std::thread::hardware_concurrency());
+  }
+  std::span<typename A::Client> Remembering() {
+    if constexpr (kRemember)
+      return clients_;
+    else
+      return {};
+  }
+  // The model into mean_; how far the clients' models are from it, where they have their own.
+  std::optional<double> Model() {
+    if constexpr (HasModel<typename A::Server>) {
+      Copy(server_.model(), mean_);
+      return std::nullopt;
+    } else {
+      return MeanIterate(clients_, mean_);
+    }
   }
   double Elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -80,8 +98,8 @@ class Drive {
     if (s_.vault == nullptr) return from;
     from.spent.assign(s_.plan.clients, MuSquared{0.0});
     if (s_.resuming) {
-      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), server_, runtime_.down(),
-                                       clients_);
+      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, server_,
+                                       runtime_.down(), Remembering());
       if (found.ok())
         from = *std::move(found);
       else if (found.error().code != Code::kNotFound)      // none: nothing had left before the crash
@@ -153,15 +171,18 @@ class Drive {
     }
     if (point) {
       const double before = Elapsed();
-      latest_ = Measure(s_, mean_, MeanIterate(clients_, mean_));
+      const auto consensus = Model();
+      latest_ = Measure(s_, mean_, consensus);
       r_.trace.emplace_back(report.round, *latest_);
       if (s_.vault != nullptr) {
-        const nlohmann::json line = {{"round", report.round},
-                                     {"epsilon", Number(epsilon_)},
-                                     {"sigma", Number(s_.plan.schedule[k].sigma)},
-                                     {"bytes_up", r_.bytes_up},
-                                     {"bytes_down", r_.bytes_down},
-                                     {"metrics", ToJson(*latest_)}};
+        nlohmann::json line = {{"round", report.round},
+                               {"epsilon", Number(epsilon_)},
+                               {"sigma", Number(s_.plan.schedule[k].sigma)},
+                               {"bytes_up", r_.bytes_up},
+                               {"bytes_down", r_.bytes_down},
+                               {"metrics", ToJson(*latest_)}};
+        if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
+        if constexpr (requires { server_.answered(); }) line["answered"] = server_.answered();
         held_ += line.dump() + "\n";
       }
       aside_ += Elapsed() - before;
@@ -190,7 +211,7 @@ class Drive {
                 .spent = {}};
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
     TACIT_OK(Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
-                                 clients_));
+                                 Remembering()));
     trace_ << held_ << std::flush;
     if (!trace_)
       return Fail(Code::kIo, "{}: cannot be written; check the disk, then `tacit resume {}`",
@@ -208,7 +229,7 @@ class Drive {
   Session& s_;
   RunResult& r_;
   typename A::Server& server_;
-  std::vector<typename A::Client>& clients_;
+  Cohort& clients_;
   NoiseSource noise_;
   ThreadRuntime<A> runtime_;
   std::vector<std::vector<MuSquared>> charges_;

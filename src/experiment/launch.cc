@@ -1,27 +1,38 @@
+#include "algorithms/fed_exp.h"
 #include "algorithms/primal_dual.h"
+#include "algorithms/scaffold.h"
 #include "experiment/drive.h"
 
 namespace tacit {
 namespace {
 
+Problem MakeProblem(const Session& s) {
+  Problem problem{.f = s.objective.get(),
+                  .g = s.regularizer.get(),
+                  .l2 = s.config.model.l2,
+                  .dim = s.plan.dim,
+                  .clients = static_cast<std::uint32_t>(s.plan.clients),
+                  .start = {}};
+  problem.start.resize(s.plan.dim);
+  s.objective->Initialise(s.config.experiment.seed, s.facts.features, problem.start);
+  return problem;
+}
+
+Claim ClaimOf(const Plan& plan) {
+  return {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
+}
+
 Status LaunchPrimalDual(Session& s, RunResult& r) {
   const Config& c = s.config;
   const Plan& plan = s.plan;
-  Problem problem{.f = s.objective.get(),
-                  .g = s.regularizer.get(),
-                  .l2 = c.model.l2,
-                  .dim = plan.dim,
-                  .clients = static_cast<std::uint32_t>(plan.clients),
-                  .start = {}};
-  problem.start.resize(plan.dim);
-  s.objective->Initialise(c.experiment.seed, s.facts.features, problem.start);
+  const Problem problem = MakeProblem(s);
   PrimalDual::Options o;
   o.gamma = plan.gamma;
   o.scale = c.algorithm.scaling == "printed" ? 1.0 / static_cast<double>(plan.clients) : 1.0;
   o.l2 = c.model.l2;
   o.clip = L2Bound::Proven(c.privacy.clip);
   o.certified = c.algorithm.mode == "certified";
-  o.claim = {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
+  o.claim = ClaimOf(plan);
   for (const PlannedRound& p : plan.schedule) o.rounds.push_back(p.round);
 
   std::vector<PrimalDual::Client> clients;
@@ -35,11 +46,80 @@ Status LaunchPrimalDual(Session& s, RunResult& r) {
                          problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
   }
   PrimalDual::Server server(o);
-  return Drive<PrimalDual>(s, r, server, clients).Run();
+  return Drive<PrimalDual, decltype(clients)>(s, r, server, clients).Run();
+}
+
+// The options that federated averages share. With local trust clients may have different noise: one set each.
+template <class A>
+std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim& claim) {
+  const Config& c = s.config;
+  Vec variance(s.plan.schedule.size());
+  for (const std::size_t at : s.plan.noise_of)
+    for (std::size_t t = 0; t < variance.size(); ++t) {
+      const double sigma = (*s.plan.noise[at])[t].value();
+      variance[t] += sigma * sigma / static_cast<double>(s.plan.clients);
+    }
+  const auto shared = std::make_shared<const Vec>(std::move(variance));
+  std::vector<typename A::Options> all(s.plan.noise.size());
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    typename A::Options& o = all[at];
+    o.local = {.rate = c.algorithm.local_rate,
+               .steps = static_cast<std::uint32_t>(c.algorithm.local_steps),
+               .batch = c.algorithm.batch,
+               .l2 = c.model.l2,
+               .proximal = c.algorithm.proximal,
+               .seed = c.experiment.seed};
+    o.noise = {.clip = L2Bound::Proven(c.privacy.clip),
+               .square = s.plan.square,
+               .sigma = s.plan.noise[at],
+               .variance = shared,
+               .mechanism = s.mechanism.get(),
+               .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
+    o.last = s.plan.last;
+    for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
+    if constexpr (requires { o.step.naive; }) o.step.naive = c.algorithm.step == "naive";
+    if constexpr (requires { o.step.rate; }) o.step.rate = c.algorithm.server_rate;
+    if constexpr (requires { o.rate; }) o.rate = c.algorithm.server_rate;
+  }
+  return all;
+}
+
+template <class A>
+Status LaunchFederated(Session& s, RunResult& r) {
+  const Problem problem = MakeProblem(s);
+  const Claim claim = ClaimOf(s.plan);
+  const auto options = FederatedOptions<A>(s, claim);
+  const auto make = [&](std::uint32_t i) {
+    return typename A::Client(
+        Holding{i, s.partition.size(i), s.partition.shard(i), &s.book->account(i)}, problem,
+        options[s.plan.noise_of[i]]);
+  };
+  typename A::Server server(problem, options[s.plan.noise_of.front()], *s.book);
+  if constexpr (Stateless<A>) {
+    EveryClient source(s.plan.clients, make);
+    return Drive<A, decltype(source)>(s, r, server, source).Run();
+  } else {
+    std::vector<typename A::Client> clients;
+    clients.reserve(s.plan.clients);
+    for (std::uint32_t i = 0; i < s.plan.clients; ++i) clients.push_back(make(i));
+    return Drive<A, decltype(clients)>(s, r, server, clients).Run();
+  }
+}
+
+template <class Trust>
+Status LaunchUnder(Session& s, RunResult& r) {
+  const std::string& name = s.config.algorithm.name;
+  if (name == "fedexp") return LaunchFederated<FedExp<Trust>>(s, r);
+  if (name == "dp-scaffold") return LaunchFederated<Scaffold<Trust>>(s, r);
+  return LaunchFederated<FedAvg<Trust>>(s, r);
 }
 
 }  // namespace
 
-Status Launch(Session& s, RunResult& r) { return LaunchPrimalDual(s, r); }
+Status Launch(Session& s, RunResult& r) {
+  if (s.config.algorithm.name == "primal-dual") return LaunchPrimalDual(s, r);
+  return s.config.privacy.trust == "central" ? LaunchUnder<TrustedServer>(s, r)
+                                             : LaunchUnder<LocalNoise>(s, r);
+}
 
 }  // namespace tacit

@@ -37,7 +37,7 @@ Status Oracle::Prepare() {
   return Ok{};
 }
 
-void Oracle::Measure(View x, double consensus, Metrics& m) {
+void Oracle::Measure(View x, std::optional<double> consensus, Metrics& m) {
   measured_ = true;
   double loss = 0, right = 0, rows = 0;
   for (const Shard& s : shards_) {
@@ -54,7 +54,7 @@ void Oracle::Measure(View x, double consensus, Metrics& m) {
   m.consensus = consensus;
   if (has_optimum_) {
     const double scale = NormSquared(optimum_.x);
-    m.optimality = consensus + DistanceSquared(x, optimum_.x) / (scale > 0 ? scale : 1);
+    m.optimality = consensus.value_or(0.0) + DistanceSquared(x, optimum_.x) / (scale > 0 ? scale : 1);
   }
 }
 

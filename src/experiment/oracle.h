@@ -22,7 +22,8 @@ class Oracle {
   Status Prepare();                                    // solves for x*; a problem without l2 has none
   // Fills the oracle's metrics for the mean model and the clients' distance from it:
   //   optimality = consensus + ‖x̄ − x*‖²/‖x*‖²,  consensus = (1/n) Σ‖x̄ − x_i‖²
-  void Measure(View mean_model, double consensus, Metrics&);
+  // Without a consensus the model is one for all, and the first term is left out.
+  void Measure(View mean_model, std::optional<double> consensus, Metrics&);
   std::vector<std::string> answered() const;           // names of the metrics it gave
   const Solution* optimum() const { return has_optimum_ ? &optimum_ : nullptr; }
 

@@ -15,6 +15,12 @@ const std::vector<AlgorithmEntry>& Algorithms() {
   static const std::vector<AlgorithmEntry> kTable = {
       {"primal-dual", "Zhang, Fay, Johansson, ICASSP 2024",
        "locally private proximal primal-dual method with dynamic noise allocation"},
+      {"fedexp", "Takakura, Liew, Hasegawa, DP-FedEXP",
+       "federated averaging with an adaptive global step size, local or central privacy of clients"},
+      {"dp-fedavg", "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
+       "federated averaging, local or central privacy of clients"},
+      {"dp-scaffold", "Noble, Bellet, Dieuleveut, AISTATS 2022",
+       "federated averaging with control variates, local or central privacy of clients"},
   };
   return kTable;
 }
@@ -126,16 +132,54 @@ Status CheckConstants(const Config& c) {
     return Fail(Code::kInvalidArgument, "data.scale = 0: every feature would be 0; give another constant");
   if (d.separator.size() != 1)
     return Fail(Code::kInvalidArgument, "data.separator = \"{}\": must be one character", d.separator);
+  const bool by_client = c.privacy.unit == "client", primal_dual = c.algorithm.name == "primal-dual";
+  if (by_client && primal_dual)
+    return Fail(Code::kUnsupported,
+                "privacy.unit = \"client\": primal-dual releases sums of records' gradients and protects one "
+                "record or person; use another unit, or fedexp, dp-fedavg or dp-scaffold");
+  if (!by_client && !primal_dual)
+    return Fail(Code::kUnsupported,
+                "privacy.unit = \"{}\": {} clips a client's whole update and protects all its records; set "
+                "privacy.unit = \"client\", or use primal-dual",
+                c.privacy.unit, c.algorithm.name);
+  if (!by_client && c.privacy.trust != "local")
+    return Fail(Code::kUnsupported,
+                "privacy.trust = \"central\": primal-dual has its noise at the clients; set it to local, or use "
+                "fedexp, dp-fedavg or dp-scaffold");
+  if (by_client) {
+    if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove))
+      return Fail(Code::kUnsupported,
+                  "privacy.adjacency = \"add-remove\": who takes part is public here, so a client cannot be "
+                  "hidden, only what it has; use replace-one or zero-out with privacy.unit = \"client\"");
+    if (c.privacy.trust == "central" && !c.privacy.budgets.empty())
+      return Fail(Code::kUnsupported,
+                  "privacy.budgets: one noise on the sum protects all clients alike; leave it out with "
+                  "privacy.trust = \"central\"");
+    if (c.algorithm.mode == "paper" && !(c.algorithm.noise_multiplier > 0) && c.privacy.mechanism != "expose")
+      return Fail(Code::kInvalidArgument,
+                  "algorithm.noise_multiplier is not set: these papers state the noise and not epsilon; set it "
+                  "(0.7 with local and 5 with central trust in the experiments of DP-FedEXP), or use certified "
+                  "mode");
+    if (c.algorithm.name == "dp-scaffold" && (c.algorithm.batch != 0 || c.algorithm.proximal != 0))
+      return Fail(Code::kUnsupported,
+                  "algorithm.batch = {}, algorithm.proximal = {:g}: control variates are for full local steps; "
+                  "set both to 0 with dp-scaffold",
+                  c.algorithm.batch, c.algorithm.proximal);
+    if (c.algorithm.name == "fedexp" && c.algorithm.step == "naive" && c.privacy.trust == "central")
+      return Fail(Code::kUnsupported,
+                  "algorithm.step = \"naive\": is about squared lengths of noisy updates; with privacy.trust = "
+                  "\"central\" nobody has them, so use corrected");
+    if (c.model.penalty != "none")
+      return Fail(Code::kUnsupported,
+                  "model.penalty = \"{}\": local steps are plain gradient steps and have no prox; use none, or "
+                  "model.l2",
+                  c.model.penalty);
+  }
   if (c.privacy.unit != "person") return Ok{};
   if (c.algorithm.mode != "certified")
     return Fail(Code::kUnsupported,
                 "privacy.unit = \"person\": a paper's calibration is for records; set algorithm.mode = "
                 "\"certified\"");
-  if (c.algorithm.name != "primal-dual")
-    return Fail(Code::kUnsupported,
-                "privacy.unit = \"person\": is proved for primal-dual and not for {}; use that, or the unit "
-                "record",
-                c.algorithm.name);
   if (d.person_column.empty())
     return Fail(Code::kInvalidArgument,
                 "privacy.unit = \"person\": needs to know whose record a row is; set data.person_column");
@@ -190,13 +234,17 @@ PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objecti
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_OK(CheckConstants(c));
   Plan p;
-  const AlgorithmEntry& entry = Algorithms().front();
+  const AlgorithmEntry& entry =
+      *std::find_if(Algorithms().begin(), Algorithms().end(),
+                    [&](const AlgorithmEntry& a) { return a.name == c.algorithm.name; });
+  const bool by_client = c.privacy.unit == "client", central = c.privacy.trust == "central";
   const bool certified = c.algorithm.mode == "certified";
   p.algorithm = entry.name;
   p.paper = entry.paper;
   p.mode = c.algorithm.mode;
   p.mechanism = c.privacy.mechanism;
   p.unit = c.privacy.unit;
+  p.trust = c.privacy.trust;
   p.rounds = c.algorithm.rounds;
   p.clients = facts.clients;
   p.rows = facts.rows;
@@ -219,8 +267,9 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     p.divisor = std::max<std::size_t>(1, divided / std::max<std::size_t>(1, facts.clients));
   p.dim = objective->dim(facts.features);
   const bool exposed = c.privacy.mechanism == "expose";
-  const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients),
-             m = static_cast<double>(divided) / n;
+  const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
+  // What the noise of a release is divided by where it enters a mean.
+  const double m = !by_client ? static_cast<double>(divided) / n : central ? n : 1.0;
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
@@ -232,13 +281,30 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
                     c.privacy.delta, 1.0 / static_cast<double>(facts.rows)));
 
   // Theory and allocation, from public constants.
-  const double scale = c.algorithm.scaling == "printed" ? 1 / n : 1.0;
-  const PrimalDualTheory theory = Theory(c, facts, *objective, scale, p);
-  p.gamma = theory.gamma;
-  p.gamma_max = theory.LargestStep();
-  p.mu_f = theory.mu_f;
-  p.l_f = theory.l_f;
-  p.factor = theory.Factor();
+  const double scale = c.algorithm.scaling == "printed" && !by_client ? 1 / n : 1.0;
+  PrimalDualTheory theory;
+  Vec log_q(p.rounds);
+  if (by_client) {
+    // A quadratic with that curvature shrinks a round's noise by the factor of a round each time after.
+    p.mu_f = c.algorithm.strong_convexity >= 0 ? c.algorithm.strong_convexity : c.model.l2;
+    p.factor = std::pow(std::max(0.0, 1 - c.algorithm.local_rate * p.mu_f),
+                        static_cast<double>(c.algorithm.local_steps));
+    if (!(p.factor > 0))
+      return Fail(Code::kInvalidArgument,
+                  "algorithm.local_rate = {:g}: with strong convexity {:g} a local step overshoots; lower it",
+                  c.algorithm.local_rate, p.mu_f);
+    for (std::size_t t = 0; t < p.rounds; ++t)
+      log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * std::log(p.factor);
+    p.last = c.algorithm.last != 0 ? c.algorithm.last : c.algorithm.name == "fedexp" ? 2 : 1;
+  } else {
+    theory = Theory(c, facts, *objective, scale, p);
+    log_q = theory.LogWeights(p.rounds);
+    p.gamma = theory.gamma;
+    p.gamma_max = theory.LargestStep();
+    p.mu_f = theory.mu_f;
+    p.l_f = theory.l_f;
+    p.factor = theory.Factor();
+  }
   if (!(p.factor > 0 && p.factor <= 1))
     return Fail(
         Code::kInvalidArgument,
@@ -249,20 +315,30 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // Δ of the sum: what the noise is calibrated to. The paper prints 2B, whatever the ledger's adjacency.
   const double unit_bound = static_cast<double>(unit.terms) * clip.value();
   const double delta_sum = (p.adjacency == Adjacency::kReplaceOne || !certified ? 2.0 : 1.0) * unit_bound;
-  const Vec log_q = theory.LogWeights(p.rounds), log_delta(p.rounds, std::log(delta_sum));
+  const Vec log_delta(p.rounds, std::log(delta_sum));
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
   const auto budget_of = [&](Epsilon e) {
     return certified ? GdpMu(e, delta) : Mu::Proven(std::sqrt(2 * ZcdpRho(e, delta).value()));
   };
-  const Mu budget = budget_of(epsilon);
+  // Papers with clients as the unit state the noise.
+  const bool stated = by_client && !certified && !exposed;
+  if (stated)
+    TACIT_OK(Mu::Of(std::sqrt(static_cast<double>(p.rounds)) * 2 / c.algorithm.noise_multiplier));
+  const Mu budget = stated ? Mu::Proven(std::sqrt(static_cast<double>(p.rounds)) * 2 /
+                                        c.algorithm.noise_multiplier)
+                           : budget_of(epsilon);
+  if (c.algorithm.name == "fedexp" && central)
+    p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : Bounded::FreeSquare(clip);
   p.mu_budget = budget.value();
   if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
     return Fail(Code::kInvalidArgument,
                 "model.weights has {} numbers for {} parameters; give one each, or none",
                 c.model.weights.size(), p.dim);
   Shares shares = UniformShares(p.rounds);
-  if (c.algorithm.allocation == "geometric" && !exposed) {
+  if (stated) {
+    // the same noise in every round, as these papers have it
+  } else if (c.algorithm.allocation == "geometric" && !exposed) {
     shares = GeometricShares(p.rounds, c.algorithm.ratio);
     if (std::isfinite(c.algorithm.variance_cap))
       return Fail(Code::kUnsupported,
@@ -296,8 +372,10 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   }
 
   // Calibration: σ for every round and every distinct budget.
-  const std::size_t most =
-      facts.records.empty() ? facts.rows : *std::max_element(facts.records.begin(), facts.records.end());
+  const std::size_t most = by_client             ? (central ? p.clients : 1)
+                           : facts.records.empty() ? facts.rows
+                                                   : *std::max_element(facts.records.begin(), facts.records.end());
+  p.roundings = by_client && central ? EntrustedSum::Roundings(p.clients, p.released()) : 0;
   // From some number of doubles on, the errors of their sum are as large as a record.
   const Error too_many =
       Fail(Code::kInvalidArgument,
@@ -305,10 +383,21 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
            "bound what one of them changes; lower it, or raise data.clients",
            facts.rows, most);
   if (most > std::size_t{1} << 30) return too_many;
-  const L2Bound charged =
-      Bounded::Sensitivity(p.adjacency, clip, most, by_sum ? most + 1 : objective->Roundings(most), unit);
-  const double relative = charged.value() / delta_sum - 1 + 1e-15, absolute = mechanism->OverheadMu(p.dim);
-  if (!(relative < 0.5)) return too_many;
+  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length goes along.
+  const double x = MulUp(p.square, clip.value());
+  const L2Bound term =
+      p.square == 0 ? clip
+      : p.adjacency == Adjacency::kReplaceOne
+          ? L2Bound::Proven(MulUp(clip.value(), Bounded::SquareFactor(x)))
+          : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
+  const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, most,
+                                               by_client ? p.roundings
+                                               : by_sum  ? most + 1
+                                                         : objective->Roundings(most),
+                                               unit);
+  const double relative = charged.value() / delta_sum - 1 + 1e-15,
+               absolute = mechanism->OverheadMu(p.released());
+  if (!(relative < 0.5) && !by_client) return too_many;
   std::vector<std::uint32_t> active;
   for (std::size_t t = 0; t < p.rounds; ++t)
     if (!shares.skipped(t)) active.push_back(static_cast<std::uint32_t>(t + 1));
@@ -356,8 +445,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // What it comes to. Paper mode is charged by what in fact bounds a record, if anything does.
   double record = 0;  // the longest gradient, where anything bounds it
   std::optional<L2Bound> bound;
-  if (certified) {
-    record = clip.value();
+  if (certified || by_client) {
+    record = term.value();
     bound = charged;
   } else if (const auto b = objective->RecordBound(facts.row_bound); b && std::isfinite(*b)) {
     record = *b;
@@ -372,7 +461,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * record, *least));
       TACIT_OK(mechanism->CheckRange(0, *highest));
       // What one client pays for floating point and lattice must stay below the clip: see Bounded.
-      const double each = charged.value() - delta_sum + mechanism->OverheadMu(p.dim) * highest->value();
+      const double each = charged.value() - delta_sum + mechanism->OverheadMu(p.released()) * highest->value();
       if (unit.person && !(each <= clip.value() * (1 - 1e-9)))
         return Fail(Code::kUnsupported,
                     "privacy.unit = \"person\": rounding may move a sum by {:.3g}, more than privacy.clip = "
@@ -396,7 +485,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     r.noise_on_mean = r.sigma / m;
     r.mu = kInf;
     if (bound && !exposed) {
-      const PrivacyEvent event = mechanism->EventFor(*bound, sigma, p.dim);
+      const PrivacyEvent event = mechanism->EventFor(*bound, sigma, p.released());
       if (const auto* g = std::get_if<GaussianEvent>(&event)) r.mu = g->mu.value();
     }
     spent = spent + MuSquared::Proven(MulUp(r.mu, r.mu));
@@ -415,7 +504,15 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     p.warnings.push_back(
         "privacy.mechanism = \"expose\": nothing is noised, so the run is not private, whatever "
         "privacy.epsilon says");
-  if (!certified && !exposed) {
+  if (stated) {
+    const double z = c.algorithm.noise_multiplier, extra = p.square * clip.value() / z;
+    const double each = 4 / (z * z) + extra * extra;      // sum and squared lengths accounted apart
+    const Mu mu = Mu::Proven(std::sqrt(central ? static_cast<double>(p.rounds) * each : 4 / (z * z)));
+    p.claimed_epsilon = p.epsilon = GdpEpsilon(mu, delta).upper;
+    p.claim_source = central ? "Proposition 4.2: the mean update and the mean squared length, each with its "
+                               "own noise, over all rounds"
+                             : "Proposition 4.1: one message of one client; the run has as many as rounds";
+  } else if (!certified && !exposed) {
     p.claimed_epsilon = p.epsilon;
     p.claim_source = kPrimalDualClaimSource;
     if (!bound)
@@ -427,7 +524,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
           "privacy.clip = {:g} is assumed by the paper's calibration, but a record's gradient may reach {:g}",
           c.privacy.clip, *objective->RecordBound(facts.row_bound)));
   }
-  if (!exposed && p.mu_f > 0) {
+  if (!exposed && p.mu_f > 0 && !by_client) {
     const double rho = ZcdpRho(epsilon, delta).value(), c1 = std::min(p.mu_f, 1.0);
     p.bound_printed =
         PrimalDualTheory::PrintedNoiseTerm(unit_bound, d, rho, n, m, p.mu_f) * (scale * n) * (scale * n);
@@ -440,7 +537,17 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       p.rounds_needed = std::max(1.0, std::ceil(std::log(inside) / (p.gamma * c1)));
     }
   }
-  const std::size_t vector = sizeof(std::uint64_t) + p.dim * sizeof(double);
+  const std::size_t length = sizeof(std::uint64_t), vector = length + p.dim * sizeof(double);
+  if (by_client) {      // the model is not in the first broadcast; who remembers has one more
+    const bool remember = c.algorithm.name == "dp-scaffold";
+    const std::size_t up = kFrameHeader + length + p.released() * sizeof(double);
+    const std::size_t models = active.size() - (remember ? 0 : 1), vectors = remember ? 2 : 1;
+    p.bytes_up = up * active.size() * p.clients;
+    p.bytes_down = ((kFrameHeader + sizeof(std::uint32_t) + vectors * length) * (models + 1) +
+                    vectors * models * p.dim * sizeof(double)) *
+                   p.clients;
+    return p;
+  }
   const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;
   p.bytes_up = up * active.size() * p.clients;
   p.bytes_down = (down * (active.size() + 1) - p.dim * sizeof(double)) * p.clients;

@@ -33,6 +33,7 @@ struct PlannedRound {
 
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
+  std::string trust = "local";  // central: a trusted server noises the sum over all clients
   Adjacency adjacency = Adjacency::kReplaceOne;
   std::size_t rounds = 0, clients = 0, rows = 0, dim = 0;
   double epsilon = 0, delta = 0;  // asked for (paper mode: claimed)
@@ -48,10 +49,15 @@ struct Plan {
   std::string person_bound;  // unit = person: records or sum; otherwise empty
   std::size_t records_per_person = 0;  // that count, where they are limited; 0: no limit
   SumUnit sum_unit;  // what one unit is in a client's sum
+  bool by_client() const { return unit == "client"; }
+  std::size_t roundings = 0;  // unit = client: of a term's way into the sum
+  double square = 0;  // weight of the squared length that travels with an update; 0: none does
+  std::size_t released() const { return dim + (square > 0 ? 1 : 0); }  // numbers in one release
   // What every client divides its sum by, where its own number of records tells neighbours apart; 0: that.
   std::size_t divisor = 0;
   std::vector<PlannedRound> schedule;  // the rounds that run
   std::size_t skipped = 0;
+  std::size_t last = 1;  // iterates that the model is the mean of
   std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients
   double EpsilonAfter(std::size_t k) const;  // ε after schedule[0..k], upper bound
 

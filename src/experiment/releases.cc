@@ -17,14 +17,16 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
-    r.units = std::max(r.units, hidden ? plan.units : records[i]);
+    r.units = std::max(r.units, hidden || plan.by_client() ? plan.units : records[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());
   }
   for (std::size_t at = 0; at < all.size(); ++at) {
     Releases& r = all[at];
     if (r.clients == 0) continue;
     r.noise = at;
-    r.roundings = plan.person_bound == "sum" ? r.units + 1 : objective.Roundings(r.units);
+    r.roundings = plan.by_client()             ? plan.roundings
+                  : plan.person_bound == "sum" ? r.units + 1
+                                               : objective.Roundings(r.units);
     const bool bounded = std::isfinite(plan.record_bound);
     const bool noised = plan.mechanism != "expose";
     r.sensitivity = bounded ? Bounded::Sensitivity(plan.adjacency, L2Bound::Proven(plan.record_bound),
@@ -41,7 +43,7 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
         r.rounds.push_back(0);
       }
       ++r.rounds.back();
-      if (bounded) spent = spent + Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.dim));
+      if (bounded) spent = spent + Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
     }
     if (charged[at] > spent.value()) {
       r.beyond = NextUp(charged[at] - spent.value());

@@ -173,7 +173,7 @@ struct Everything {
   struct Server {
     std::uint32_t t = 0;
     bool Start(Down&) { return false; }
-    bool Round(const Sum&, Down&) { return false; }
+    Result<bool> Round(Sum&, Down&, Scratch&) { return false; }
     std::uint32_t round() const { return t; }
     auto State() { return std::tie(t); }
   };
@@ -214,7 +214,7 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
   Everything::Server server2;
   Everything::Down down2;
   std::vector<Everything::Client> clients2(2);
-  const auto back = Checkpoint::Load<Everything>(file, config, server2, down2, clients2);
+  const auto back = Checkpoint::Load<Everything>(file, config, clients2.size(), server2, down2, clients2);
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->rounds_done, 3u);
   EXPECT_EQ(back->trace_bytes, 6u);
@@ -231,9 +231,9 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
 
   std::vector<Everything::Client> longer(2);
   longer[0].fixed.resize(4);
-  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, server2, down2, longer).ok());
+  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, longer.size(), server2, down2, longer).ok());
   std::vector<Everything::Client> more(3);
-  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, server2, down2, more).ok());
+  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, more.size(), server2, down2, more).ok());
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ Sha256::Digest ConfigDigest(const Config& c) {
   return hash.Finish();
 }
 
-Metrics Measure(Session& s, View mean_model, double consensus) {
+Metrics Measure(Session& s, View mean_model, std::optional<double> consensus) {
   Metrics m;
   if (s.test) {
     const Shard all(*s.test, 0, s.test->rows());
@@ -83,7 +83,7 @@ std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
       costs.push_back(
           std::isinf(s.plan.sensitivity)
               ? MuSquared::Proven(kInf)
-              : Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.dim)));
+              : Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.released())));
   }
   return out;
 }

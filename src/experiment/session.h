@@ -40,7 +40,7 @@ struct Session {
 std::uint64_t ReplaySeed(const Session&);
 // Of everything that shapes a run, the data apart.
 Sha256::Digest ConfigDigest(const Config&);
-Metrics Measure(Session&, View mean_model, double consensus);
+Metrics Measure(Session&, View mean_model, std::optional<double> consensus);
 // μ² that the plan will charge in its k-th round, per distinct budget: what is reserved ahead.
 std::vector<std::vector<MuSquared>> PlannedCharges(const Session&);
 // The largest sum of them: what the run will cost at most.

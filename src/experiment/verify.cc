@@ -158,13 +158,15 @@ struct StatedReleases {
 
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
-  std::string run, mode, unit, person_bound, adjacency, mechanism, noise, model_sha256, config_sha256;
+  std::string run, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256, config_sha256;
   double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
-  std::optional<double> claimed, claim_bound, clip, record_bound;
+  std::optional<double> claimed, claim_bound, clip, record_bound, square;
   std::optional<std::vector<double>> per_client;
   std::size_t done, planned, skipped, clients, rows, dim, records_per_person;
   bool interrupted;
   bool person() const { return unit == "person"; }
+  bool by_client() const { return unit == "client"; }
+  std::size_t released() const { return dim + (square ? 1 : 0); }  // numbers in one release
   std::size_t terms() const { return person() && person_bound == "records" ? records_per_person : 1; }
   // How many records there are is hidden, so that a public bound on it is stated.
   bool hidden() const { return adjacency == "add-remove" || person(); }
@@ -181,7 +183,11 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   Stated s{};
   s.run = f.String("run");
   s.mode = f.OneOf("mode", {"certified", "paper"});
-  s.unit = f.OneOf("privacy.unit", {"record", "person"});
+  s.unit = f.OneOf("privacy.unit", {"record", "person", "client"});
+  if (s.by_client()) {
+    s.trust = f.OneOf("privacy.trust", {"local", "central"});
+    s.square = f.Maybe("enforced.square", 0, false);
+  }
   if (s.person()) {
     s.person_bound = f.OneOf("privacy.person_bound", {"records", "sum"});
     if (const json* most = f.Find("privacy.records_per_person"); most != nullptr && !most->is_null())
@@ -300,7 +306,7 @@ long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double se
     int exponent = 0;
     static_cast<void>(std::frexp(r.sigma[i], &exponent));  // σ = m·2^exponent, m in [1/2, 1)
     const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
-    const long double mu = (sensitivity + grid * std::sqrt(static_cast<long double>(s.dim))) / sigma;
+    const long double mu = (sensitivity + grid * std::sqrt(static_cast<long double>(s.released()))) / sigma;
     const long double term = mu * mu * static_cast<long double>(n) - lost;
     const long double next = sum + term;
     lost = (next - sum) - term;
@@ -344,6 +350,37 @@ void CheckReleases(const Stated& s, Checks& check) {
   }
 }
 
+// The ε of papers that state the noise: of one message, where every client adds its own; with a trusted
+// server of all rounds, the sum (2C/σ) and the squared lengths (λC²/σ) accounted apart.
+void CheckNoiseClaim(const Stated& s, Checks& check) {
+  long double squared = 0;
+  for (const StatedReleases& r : s.releases) {
+    if (r.sigma.empty()) continue;
+    const long double c = *s.claim_bound, sigma = r.sigma.front();
+    const long double extra = s.square ? *s.square * c * c / sigma : 0;
+    const long double each = 4 * c * c / (sigma * sigma) + extra * extra;
+    squared = std::max(squared, s.trust == "central" ? each * static_cast<long double>(s.planned) : each);
+  }
+  if (squared == 0) return;      // a run without a round
+  check.Within("privacy.claimed_epsilon", *s.claimed,
+               ExactEpsilon(static_cast<double>(std::sqrt(squared)), s.delta), 1e-9L, 1e-9L,
+               "and the paper's noise makes it");
+}
+
+// Half of how far apart two clients' terms can be; with squared lengths, by a search over both lengths.
+long double TermBound(const Stated& s) {
+  const long double c = s.clip.value_or(0);
+  if (!s.square) return c;
+  const long double x = *s.square * c;
+  if (s.adjacency != "replace-one") return c * std::sqrt(1 + x * x);
+  long double most = 1;      // the longer one is as long as can be: both terms grow with it
+  for (int i = 0; i <= 4096; ++i) {
+    const long double b = i / 4096.0L;
+    most = std::max(most, (1 + b) / 2 * std::sqrt(1 + x * x * (1 - b) * (1 - b)));
+  }
+  return c * most;
+}
+
 // The paper's ε: ρ + 2√(ρ ln 1/δ) with ρ = Σ (2B)²/(2σ_t²), which is what paper mode calibrates to.
 void CheckClaim(const Stated& s, Checks& check) {
   if (!s.claimed || !s.claim_bound) {
@@ -359,6 +396,7 @@ void CheckClaim(const Stated& s, Checks& check) {
                  "and certified mode claims nothing beside what it proves:");
     return;
   }
+  if (s.by_client()) return CheckNoiseClaim(s, check);
   long double most = 0;
   for (const StatedReleases& r : s.releases) {
     Stated plain = s;
@@ -397,7 +435,14 @@ void CheckFigures(const Stated& s, Checks& check) {
   check.Within("privacy.zcdp_epsilon", s.zcdp,
                rho + 2 * std::sqrt(rho * -std::log(static_cast<long double>(s.delta))), 1e-15L, 1e-12L,
                "and mu makes it");
-  if (s.mode == "certified") {
+  if (s.by_client()) {
+    // The search's steps miss the maximum by less than 1e-6 of it.
+    if (!s.clip || !s.record_bound)
+      check.Differ("enforced.record_bound", s.record_bound, s.clip, "and a client's update is clipped to");
+    else
+      check.Within("enforced.record_bound", *s.record_bound, TermBound(s), 1e-15L, s.square ? 1e-6L : 1e-15L,
+                   "and the clip and the squared length make it");
+  } else if (s.mode == "certified") {
     check.Same("enforced.record_bound", s.record_bound, s.clip, "and certified mode clips to");
   } else if (s.clip) {
     check.Differ("enforced.clip", s.clip, std::optional<double>(), "and paper mode clips to");

@@ -78,6 +78,68 @@ Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
   return Bounded(v.value_, c, 1, 0);
 }
 
+Bounded Bounded::ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda) {
+  TACIT_CHECK(lambda > 0 && std::isfinite(lambda));
+  Vec& x = v.value_;
+  Project(x, c);
+  x.push_back(lambda * NormSquared(x));
+  const double ratio = MulUp(lambda, c.value());
+  const double length = MulUp(c.value(), SqrtUp(AddUp(1.0, MulUp(ratio, ratio))));
+  return Bounded(x, L2Bound::Proven(MulUp(c.value(), SquareFactor(ratio))), L2Bound::Proven(length), 1,
+                 EntrustedSum::Roundings(1, x.size()), {});
+}
+
+double Bounded::SquareFactor(double x) {
+  const double kappa = MulUp(x, x);
+  // h(β) = (1 + β)²(1 + κ(1 − β)²)/4 has h(1) = 1, and 1 − h(β) ≥ 0 on [0, 1] exactly while
+  // κ(1 + β)²(1 − β) ≤ 3 + β, whose left side over the right is largest at β = √5 − 2.
+  constexpr double kFree = 2.772542485937368;  // (11 + 5√5)/8, rounded down
+  if (kappa <= kFree) return 1.0;
+  // Beyond it: h′ = 0 where 1 + κ(1 − β)² = κ(1 + β)(1 − β), that is 2κβ² − 2κβ + 1 = 0, and h rises up to
+  // the smaller root.
+  const double beta = (1 - std::sqrt(1 - 2 / kappa)) / 2;
+  const double h = (1 + beta) * (1 + beta) * (1 + kappa * (1 - beta) * (1 - beta)) / 4;
+  // At a maximum an error of β by a few units changes h by their square; the rest is a dozen roundings.
+  return std::sqrt(std::max(1.0, h)) * (1 + 32 * kUnitRoundoff);
+}
+
+double Bounded::FreeSquare(L2Bound c) {
+  constexpr double kRoot = 1.6650953383927;  // √((11 + 5√5)/8) = φ^{5/2}/2, rounded down
+  return DivDown(kRoot, c.value()) * (1 - 4 * kUnitRoundoff);
+}
+
+void Bounded::Entrust(Entrusted& out) const {
+  TACIT_CHECK(terms_ == 1 && !unit_.person);
+  out.value_.assign(value_.begin(), value_.end());
+  out.bound_ = bound_;
+  out.length_ = length_;
+}
+
+void EntrustedSum::Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count) {
+  if (count == 0) return;
+  if (count_ == 0) {
+    total_ = v;
+    bound_ = bound;
+    length_ = length;
+  } else {
+    TACIT_CHECK(v.size() == total_.size());
+    Axpy(1.0, v, total_);
+    if (bound > bound_) bound_ = bound;
+    if (length > length_) length_ = length;
+  }
+  count_ += count;
+}
+
+std::size_t EntrustedSum::Roundings(std::size_t clients, std::size_t dim) {
+  const std::size_t m = std::max<std::size_t>(1, clients);
+  return 2 * (m + 1) + (2 * (dim + 3) + m - 1) / m;
+}
+
+Bounded EntrustedSum::Total() {
+  TACIT_CHECK(count_ > 0);
+  return Bounded(total_, bound_, length_, count_, Roundings(count_, total_.size()), {});
+}
+
 Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace& s) {
   const Shard& shard = data.value_;
   if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);
@@ -132,7 +194,8 @@ L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, 
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency) const {
-  return Sensitivity(adjacency, bound_, terms_, roundings_, unit_);
+  return Sensitivity(adjacency, adjacency == Adjacency::kReplaceOne ? bound_ : length_, terms_, roundings_,
+                     unit_);
 }
 
 Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x, ClipSpace& s) {

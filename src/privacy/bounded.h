@@ -1,6 +1,7 @@
 #pragma once
 
 // Bounded: a private vector whose dependence on one unit of privacy is bounded by construction.
+#include <cstdint>
 #include <optional>
 
 #include "core/private.h"
@@ -27,6 +28,9 @@ struct SumUnit {
   bool person = false;          // neighbours may differ in how many terms a client has
 };
 
+class Entrusted;
+class EntrustedSum;
+
 // v = Σ over units of a term with ‖term‖₂ ≤ C. Refers to the ClipSpace (or vector) it was made in
 // and is valid until that is used again.
 //
@@ -48,6 +52,17 @@ class Bounded {
   // A vector whose norm is not finite becomes 0.
   static Bounded Clip(Private<Vec>& v, L2Bound c);
 
+  // The same with one coordinate more, λ‖v‖²: the vector and its squared length, to be released together with
+  // the same noise on every coordinate. Two such terms differ by at most 2C·SquareFactor(λC) in all.
+  static Bounded ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda);
+  // max over 0 ≤ β ≤ 1 of (1 + β)/2·√(1 + κ(1 − β)²), κ = x², rounded up. It is 1 exactly up to
+  // κ = (11 + 5√5)/8: antipodal vectors have equal lengths, so the two differences are never large together.
+  static double SquareFactor(double x);
+  static double FreeSquare(L2Bound c);  // the largest λ with SquareFactor(λC) = 1, rounded down
+
+  // What goes to an aggregator whom the clients trust with it.
+  void Entrust(Entrusted& out) const;
+
   // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
   // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
   // clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
@@ -66,13 +81,57 @@ class Bounded {
   friend class Mechanism;
   friend class LocalRandomizer;
   friend class Unbounded;
+  friend class EntrustedSum;
   Bounded(Span value, L2Bound bound, std::size_t terms, std::size_t roundings, SumUnit unit = {})
-      : value_(value), bound_(bound), terms_(terms), roundings_(roundings), unit_(unit) {}
+      : Bounded(value, bound, bound, terms, roundings, unit) {}
+  Bounded(Span value, L2Bound bound, L2Bound length, std::size_t terms, std::size_t roundings, SumUnit unit)
+      : value_(value),
+        bound_(bound),
+        length_(length),
+        terms_(terms),
+        roundings_(roundings),
+        unit_(unit) {}
   static Bounded SumByPerson(const Shard&, const Objective& f, View x, L2Bound c, ClipSpace&);
   Span value_;
-  L2Bound bound_;
+  L2Bound bound_;   // half of how far two terms can be apart
+  L2Bound length_;  // of one term, at most; the same, but for vectors with their squared length
   std::size_t terms_, roundings_;
   SumUnit unit_;
+};
+
+// A client's contribution, clipped and not noised, on its way to an aggregator whom the clients trust with
+// it. It can be added to others and nothing else; the sum leaves through a Mechanism.
+class Entrusted {
+ public:
+  std::size_t dim() const { return value_.size(); }
+
+ private:
+  friend class Bounded;
+  friend class EntrustedSum;
+  Vec value_;
+  L2Bound bound_{1.0}, length_{1.0};
+};
+
+// Σ_i v_i over clients, one term each. The order in which they are added is the runtime's, and fixed.
+class EntrustedSum {
+ public:
+  void Reset() { count_ = 0; }
+  void Add(const Entrusted& v) { Take(v.value_, v.bound_, v.length_, 1); }
+  void Merge(const EntrustedSum& other) { Take(other.total_, other.bound_, other.length_, other.count_); }
+  std::uint32_t count() const { return count_; }
+  // A private vector of which every client is one term. Valid until the sum changes; not of nobody.
+  Bounded Total();
+  // What the computed sum and squared lengths err by, as roundings of a term's way in Bounded's formula. Terms
+  // are at most twice as long as bound(); a squared length errs by γ_{d+3} of at most 2·bound() on either of
+  // two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths. k = 2(M + 1) + ⌈2(d + 3)/M⌉
+  // pays for both.
+  static std::size_t Roundings(std::size_t clients, std::size_t dim);
+
+ private:
+  void Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count);
+  Vec total_;
+  L2Bound bound_{1.0}, length_{1.0};  // the largest; count from the first term on
+  std::uint32_t count_ = 0;
 };
 
 // Σ_l ∇f_l(x) as a paper forms it: nothing is clipped. It leaves only through the paper's door. If

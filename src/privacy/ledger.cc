@@ -22,7 +22,7 @@ Status Ledger::Charge(std::span<const PrivacyEvent> events) {
   return Ok{};
 }
 
-LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) {
+LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) : adjacency_(adjacency) {
   accounts_.reserve(budgets.size());
   for (MuSquared b : budgets) accounts_.emplace_back(b, adjacency);
 }
@@ -67,6 +67,23 @@ Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
   TACIT_OK(vault_->Reserve(0, targets_));
   for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i].Reserved(targets_[i]);
   return Ok{};
+}
+
+Status LedgerBook::Charge(const PrivacyEvent& event) {
+  const MuSquared cost = Cost(event);
+  bool durable = true;
+  for (Ledger& a : accounts_) {
+    const MuSquared total = a.spent() + cost;
+    if (!(total <= a.budget())) return a.Charge(event);      // which refuses, in words
+    durable = durable && total <= a.reserved();
+  }
+  if (vault_ != nullptr && !durable) TACIT_OK(Reserve(std::vector<MuSquared>(accounts_.size(), cost)));
+  for (Ledger& a : accounts_) TACIT_OK(a.Charge(event));
+  return Ok{};
+}
+
+void LedgerBook::Record(const Claim& claim) {
+  for (Ledger& a : accounts_) a.Record(claim);
 }
 
 MuSquared LedgerBook::largest_spent() const {

@@ -41,6 +41,7 @@ class Ledger {
   void Record(const Claim&) { ++claims_; }
 
   MuSquared spent() const { return spent_; }
+  MuSquared reserved() const { return reserved_; }
   MuSquared budget() const { return budget_; }
   Adjacency adjacency() const { return adjacency_; }
   std::uint64_t charges() const { return charges_; }
@@ -80,11 +81,16 @@ class LedgerBook {
   Ledger& account(std::uint32_t client) { return accounts_[client]; }
   const Ledger& account(std::uint32_t client) const { return accounts_[client]; }
   std::size_t size() const { return accounts_.size(); }
+  // Pays for one release that every account's holder is part of: all of them, or none if one refuses.
+  Status Charge(const PrivacyEvent&);
+  void Record(const Claim&);      // in every account
   // Reserves `ahead[i]` more than account i has spent, but never beyond its budget.
   Status Reserve(std::span<const MuSquared> ahead);
   MuSquared largest_spent() const;
+  Adjacency adjacency() const { return adjacency_; }
 
  private:
+  Adjacency adjacency_;
   std::vector<Ledger> accounts_;
   std::vector<MuSquared> targets_;
   Vault* vault_ = nullptr;

@@ -17,13 +17,24 @@ constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; C
 
 }  // namespace
 
-Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
-                          Released<Vec>& out) const {
+template <class Payer>
+Status Mechanism::PayDrawOpen(const Bounded& v, NoiseStd sigma, Payer& ledger, NoiseRng& rng,
+                              NoiseBuffer& noise, Released<Vec>& out) const {
   TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
   Draw(sigma, v.dim(), rng, noise);  // draw,
   out.value_.resize(v.dim());
   Add(sigma, noise, v.value_, out.value_);  // open
   return Ok{};
+}
+
+Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
+                          Released<Vec>& out) const {
+  return PayDrawOpen(v, sigma, ledger, rng, noise, out);
+}
+
+Status Mechanism::Release(const Bounded& v, NoiseStd sigma, LedgerBook& everyone, NoiseRng& rng,
+                          NoiseBuffer& noise, Released<Vec>& out) const {
+  return PayDrawOpen(v, sigma, everyone, rng, noise, out);
 }
 
 Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim& claim, Ledger& ledger,

@@ -32,6 +32,11 @@ class Mechanism {
   Status Release(const Bounded& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&,
                  Released<Vec>& out) const;
 
+  // The same for a sum over everyone who has an account: all of them pay. Whoever calls this holds
+  // contributions that are not noised yet, and is trusted with them.
+  Status Release(const Bounded& v, NoiseStd sigma, LedgerBook&, NoiseRng&, NoiseBuffer&,
+                 Released<Vec>& out) const;
+
   // The paper's door: takes a value that nothing bounds, and a claim. Records the claim; charges by
   // the public bound if the value is in fact bounded, and ∞ otherwise.
   Status ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim&, Ledger&, NoiseRng&, NoiseBuffer&,
@@ -45,6 +50,8 @@ class Mechanism {
   virtual double OverheadMu(std::size_t dim) const = 0;
 
  private:
+  template <class Payer>
+  Status PayDrawOpen(const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
   // Draw never sees the data; Add is the only place where both meet.
   virtual void Draw(NoiseStd sigma, std::size_t dim, NoiseRng&, NoiseBuffer&) const = 0;
   virtual void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const = 0;

@@ -87,6 +87,7 @@ class ThreadRuntime {
   }
 
  private:
+  static constexpr std::uint32_t kServer = 0xffffffff;      // whose noise a server's is
   struct Lane {  // one thread's reusable state
     Scratch scratch;
     typename A::Up up;
@@ -110,7 +111,10 @@ class ThreadRuntime {
       RoundReport report{.round = server.round()};
       TACIT_OK(watcher.before(report.round));
       TACIT_OK(Round(down, begin(report.round), id, serve, report));
-      more = server.Round(total_, down);
+      Scratch& scratch = lanes_.front().scratch;
+      if (noise_.replay_seed)
+        scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, kServer, report.round});
+      TACIT_TRY(more, server.Round(total_, down, scratch));
       report.last = !more;
       if (report.last) finish(down, report);
       TACIT_OK(watcher.after(report));

@@ -65,7 +65,7 @@ struct Probe {
       down.t = Public<std::uint32_t>(t = 1);
       return rounds != 0;
     }
-    bool Round(const Sum& sum, Down& down) {
+    Result<bool> Round(Sum& sum, Down& down, Scratch&) {
       totals.push_back(sum.total);
       counts.push_back(sum.count);
       in_order = in_order && sum.in_order && sum.first == 0;
@@ -296,7 +296,7 @@ struct FederatedSgd {
     std::size_t dim = 0;
     std::uint32_t rounds = 0, t = 0;
     std::vector<std::uint32_t> counts = {};
-    Vec model = {};
+    Vec w = {};
     bool Start(Down& down) {
       t = 1;
       Released<Vec>().Into<[](const Vec&, Vec& out, const std::size_t& d) { out.assign(d, 0.0); }>(down.step,
@@ -304,16 +304,17 @@ struct FederatedSgd {
       down.t = Public<std::uint32_t>(t);
       return rounds != 0;
     }
-    bool Round(const Sum& sum, Down& down) {
+    Result<bool> Round(Sum& sum, Down& down, Scratch&) {
       counts.push_back(sum.count);
       sum.total.Into<[](const Vec& total, Vec& x, const double& n) { Axpy(-0.5 / n, total, x); }>(
           down.step, static_cast<double>(sum.count));
-      model = *down.step;
+      w = *down.step;
       down.t = Public<std::uint32_t>(++t);
       return t <= rounds;
     }
     std::uint32_t round() const { return t; }
-    auto State() { return std::tie(t, counts, model); }
+    View model() const { return w; }
+    auto State() { return std::tie(t, counts, w); }
   };
 };
 static_assert(Stateless<FederatedSgd> && !Algorithm<FederatedSgd>);
@@ -345,8 +346,8 @@ TEST(Stateless, ModelsAreBitwiseEqualForAnyNumberOfThreads) {
       auto source = run.All();
       ASSERT_TRUE(runtime.Run(server, source, Quiet()).ok());
       EXPECT_EQ(server.counts, std::vector<std::uint32_t>(3, static_cast<std::uint32_t>(n)));
-      if (want.empty()) want = server.model;
-      EXPECT_EQ(server.model, want) << n << ' ' << threads;
+      if (want.empty()) want = server.w;
+      EXPECT_EQ(server.w, want) << n << ' ' << threads;
       for (std::uint32_t i = 0; i < n; ++i) ASSERT_EQ(run.book.account(i).charges(), 3u);
     }
     EXPECT_GT(Norm(want), 0.0);

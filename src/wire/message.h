@@ -1,7 +1,8 @@
 #pragma once
 
-// What may travel. A message lists its fields, and every field is Public or Released (or, once sums
-// are sealed, Masked): a bare vector or number does not compile.
+// What may travel. A message lists its fields, and every field is Public or Released, or Entrusted to a
+// server whom the clients trust: a bare vector or number does not compile. A frame cannot be made of what is
+// entrusted; it stays in the process.
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -9,6 +10,7 @@
 
 #include "core/private.h"
 #include "core/vec.h"
+#include "privacy/bounded.h"
 
 namespace tacit {
 
@@ -19,6 +21,7 @@ template <class T> inline constexpr bool kIsPayload<std::vector<T>> = std::is_ar
 template <class T> inline constexpr bool kMayTravel = false;             // a bare double may not
 template <class T> inline constexpr bool kMayTravel<Public<T>> = kIsPayload<T>;
 template <class T> inline constexpr bool kMayTravel<Released<T>> = kIsPayload<T>;
+template <> inline constexpr bool kMayTravel<Entrusted> = true;
 
 namespace internal {
 template <class Tuple> inline constexpr bool kAllMayTravel = false;
@@ -40,12 +43,16 @@ std::size_t PayloadSize(const std::vector<T>& v) {
   return sizeof(std::uint64_t) + v.size() * sizeof(T);
 }
 
+template <class T> std::size_t FieldSize(const Public<T>& f) { return PayloadSize(*f); }
+template <class T> std::size_t FieldSize(const Released<T>& f) { return PayloadSize(*f); }
+inline std::size_t FieldSize(const Entrusted& f) { return sizeof(std::uint64_t) + f.dim() * sizeof(double); }
+
 inline constexpr std::size_t kFrameHeader = 16;       // see frame.h
 
 // What a message takes on the wire, header included; in-process runs count it without encoding.
 template <Message M>
 std::size_t WireSize(M& m) {
-  return std::apply([](const auto&... f) { return (kFrameHeader + ... + PayloadSize(*f)); }, m.Fields());
+  return std::apply([](const auto&... f) { return (kFrameHeader + ... + FieldSize(f)); }, m.Fields());
 }
 
 }  // namespace tacit

@@ -38,7 +38,7 @@ void Try(Run& run, std::string_view bytes) {
     clients.emplace_back(tacit::Holding{i, 1, run.partition.shard(i), nullptr}, run.problem, run.mechanism,
                          run.options, run.noise);
   const auto at =
-      tacit::Checkpoint::Parse<tacit::PrimalDual>(bytes, "fuzz.checkpoint", {}, server, down, clients);
+      tacit::Checkpoint::Parse<tacit::PrimalDual>(bytes, "fuzz.checkpoint", {}, clients.size(), server, down, clients);
   if (!at.ok()) {
     TACIT_CHECK(!at.error().message.empty());
     return;

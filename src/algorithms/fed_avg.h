@@ -1,0 +1,124 @@
+#pragma once
+
+// Federated averaging under client-level privacy, and what varies its global step.
+//   McMahan, Ramage, Talwar, Zhang: Learning differentially private recurrent language models (ICLR 2018);
+//   as the baseline of Takakura, Liew, Hasegawa: DP-FedEXP.
+//
+//   client i   trains locally from w, Δ_i = clip_C(w_i − w), sends it (noised, or to a trusted server)
+//   server     c̄ = released mean of the Δ_i;  w ← w + η_g c̄
+//
+// Step: the rule for η_g. FixedStep is federated averaging; ExtrapolatedStep (fed_exp.h) is FedEXP.
+// Proof and accounting: docs/algorithms/fedexp.md.
+#include "algorithms/aggregate.h"
+#include "algorithms/local_training.h"
+
+namespace tacit {
+
+struct FixedStep {
+  double rate = 1.0;              // η_g
+  double operator()(const MeanUpdate&) const { return rate; }
+};
+
+// The model that is given out: the mean of the last k iterates, which is free.
+class LastIterates {
+ public:
+  LastIterates(std::size_t k, Vec start) : k_(k), mean_(std::move(start)) {}
+  void Add(View w) {
+    if (k_ > 1) {
+      ring_.resize(k_ * w.size());
+      Copy(w, Span(ring_).subspan(static_cast<std::size_t>(seen_ % k_) * w.size(), w.size()));
+    }
+    ++seen_;
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(seen_, k_));
+    if (k_ <= 1) return Copy(w, mean_);
+    Fill(mean_, 0.0);
+    for (std::size_t i = 0; i < n; ++i) Axpy(1.0, View(ring_).subspan(i * w.size(), w.size()), mean_);
+    Scale(1.0 / static_cast<double>(n), mean_);
+  }
+  View mean() const { return mean_; }
+  auto State() { return std::tie(ring_, mean_, seen_); }
+
+ private:
+  std::size_t k_;
+  Vec ring_, mean_;
+  std::uint64_t seen_ = 0;
+};
+
+template <class Trust, class Step = FixedStep>
+struct FedAvg {
+  struct Options {
+    LocalTraining local;
+    UpdateNoise noise;
+    Step step;
+    std::size_t last = 1;           // iterates that the model is the mean of
+    std::vector<std::uint32_t> rounds;      // those that run, ascending, from 1
+  };
+
+  struct Down {
+    Public<std::uint32_t> t;        // from 0
+    Released<Vec> w;                // empty in the first round: the public start
+    auto Fields() { return std::tie(t, w); }
+  };
+  using Up = typename Trust::Up;
+  using Sum = typename Trust::Sum;
+
+  class Client {
+   public:
+    Client(Holding own, const Problem& problem, const Options& o)
+        : own_(std::move(own)), problem_(&problem), o_(&o) {}
+    Status Round(const Down& in, Up& up, Scratch& s) const {
+      const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
+      TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
+      return Trust::Send(o_->noise, *in.t, *own_.ledger, up, s);
+    }
+
+   private:
+    Holding own_;
+    const Problem* problem_;
+    const Options* o_;
+  };
+
+  class Server {
+   public:
+    Server(const Problem& problem, const Options& o, LedgerBook& book)
+        : o_(&o), book_(&book), w_(problem.start), last_(o.last, problem.start) {}
+    bool Start(Down& down) {
+      down = Down{};
+      return t_ < o_->rounds.size();
+    }
+    Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
+      answered_ = Trust::Count(sum);
+      step_ = 0;
+      if (answered_ > 0) {
+        TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
+        step_ = o_->step(mean_);
+        mean_.value.template Into<&Move>(down.w, w_, step_);
+        w_ = *down.w;
+      }
+      last_.Add(w_);
+      down.t.Mutable() = ++t_;
+      return t_ < o_->rounds.size();
+    }
+    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    View model() const { return last_.mean(); }
+    double step_size() const { return step_; }             // η_g of the last round
+    std::uint32_t answered() const { return answered_; }
+    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+
+   private:
+    static void Move(const Vec& c, Vec& next, const Vec& w, const double& rate) {      // w + η_g c̄
+      next.resize(w.size());
+      for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * c[j];
+    }
+    const Options* o_;
+    LedgerBook* book_;
+    Vec w_;                         // functions of releases, like everything here
+    LastIterates last_;
+    MeanUpdate mean_;
+    std::uint32_t t_ = 0, answered_ = 0;
+    double step_ = 0;
+  };
+};
+static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<TrustedServer>>);
+
+}  // namespace tacit

@@ -1,0 +1,317 @@
+#include "algorithms/fed_avg.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "algorithms/fed_exp.h"
+#include "algorithms/scaffold.h"
+#include "models/test_data.h"
+#include "privacy/gdp.h"
+
+namespace tacit {
+namespace {
+
+constexpr double kSix = 4.892;  // two-sided normal quantile of 1e-6, the false-alarm rate of each statistic
+
+const Expose kExpose{};
+const LatticeGaussian kLattice{};
+
+// n clients with m records each.
+struct World {
+  World(std::size_t n, std::size_t m, std::size_t d, Loss loss = Loss::kLogistic, std::uint64_t seed = 3)
+      : data(test::RandomData(loss, 2, n * m, d, 1.0, seed)), f(MakeObjective(loss, 2)) {
+    test::FillNorms(data);
+    for (std::size_t i = 0; i < n; ++i) shards.emplace_back(data, i * m, m);
+    problem = {.f = f.get(), .g = nullptr, .l2 = 0, .dim = d, .clients = static_cast<std::uint32_t>(n)};
+    problem.start.assign(d, 0.0);
+    Budget(kInf);
+  }
+  void Budget(double mu_squared, Adjacency adjacency = Adjacency::kReplaceOne) {
+    book = std::make_unique<LedgerBook>(std::vector<MuSquared>(shards.size(), MuSquared::Proven(mu_squared)),
+                                        adjacency);
+  }
+  template <class A>
+  typename A::Client Make(std::uint32_t i, const typename A::Options& o) {
+    return typename A::Client({i, shards[i].size(), Private<Shard>(shards[i]), &book->account(i)}, problem, o);
+  }
+
+  // The protocol, one client after the other; returns the model, and the step sizes if there are any.
+  template <class A>
+  Result<Vec> Run(const typename A::Options& o, std::vector<double>* steps = nullptr) {
+    typename A::Server server(problem, o, *book);
+    typename A::Down down;
+    Scratch scratch;
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    scratch.rng = &rng;
+    std::vector<typename A::Client> clients;
+    for (std::uint32_t i = 0; i < shards.size(); ++i) clients.push_back(Make<A>(i, o));
+    for (bool more = server.Start(down); more;) {
+      rng.Rekey({.seed = 1, .purpose = Purpose::kNoise, .who = 0, .round = server.round()});
+      typename A::Sum sum;
+      sum.Reset();
+      for (auto& c : clients) {
+        typename A::Up up;
+        TACIT_OK(c.Round(down, up, scratch));
+        sum.Add(up);
+      }
+      TACIT_TRY(more, server.Round(sum, down, scratch));
+      if constexpr (requires { server.step_size(); })
+        if (steps != nullptr) steps->push_back(server.step_size());
+    }
+    return Vec(server.model().begin(), server.model().end());
+  }
+
+  Dataset data;
+  std::unique_ptr<Objective> f;
+  std::vector<Shard> shards;
+  Problem problem;
+  std::unique_ptr<LedgerBook> book;
+};
+
+template <class A>
+typename A::Options Make(const Mechanism& mechanism, double clip, double sigma, std::uint32_t rounds) {
+  typename A::Options o;
+  for (std::uint32_t t = 1; t <= rounds; ++t) o.rounds.push_back(t);
+  o.local = {.rate = 0.2, .steps = 3};
+  o.noise.clip = L2Bound::Proven(clip);
+  o.noise.mechanism = &mechanism;
+  o.noise.sigma = std::make_shared<const NoisePlan>(rounds, NoiseStd::Proven(sigma));
+  o.noise.variance = std::make_shared<const Vec>(rounds, sigma * sigma);
+  return o;
+}
+
+Vec Gradient(const World& w, View x) {      // of (1/n) Σ f_i
+  Vec g(x.size());
+  for (const Shard& s : w.shards) {
+    Workspace ws;
+    Vec norm(s.size()), part(x.size());
+    w.f->RecordNorms(s, x, ws, norm);
+    w.f->WeightedSum(s, x, ws, Vec(s.size(), 1.0), part);
+    Axpy(1.0 / static_cast<double>(s.size() * w.shards.size()), part, g);
+  }
+  return g;
+}
+
+TEST(FedAvg, OneLocalStepWithoutNoiseIsGradientDescent) {
+  World w(5, 8, 4);
+  Vec x(4);
+  for (int t = 0; t < 20; ++t) Axpy(-0.2, Gradient(w, x), x);
+  const auto check = [&](const Vec& got) {
+    for (std::size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(got[j], x[j], 1e-13);
+  };
+  auto local = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 20);
+  local.local.steps = 1;
+  check(*w.Run<FedAvg<LocalNoise>>(local));
+  auto central = Make<FedAvg<TrustedServer>>(kExpose, 1e6, 1, 20);
+  central.local.steps = 1;
+  check(*w.Run<FedAvg<TrustedServer>>(central));
+}
+
+TEST(FedAvg, AStepSizeOfOneIsFedAvgBitForBit) {
+  World w(5, 8, 4);
+  const Vec average = *w.Run<FedAvg<LocalNoise>>(Make<FedAvg<LocalNoise>>(kLattice, 0.5, 0.3, 10));
+  // σ so large that the estimate of the squared lengths is below ‖c̄‖² would be luck; a model with one client
+  // has S = ‖c_1‖² − dσ² < ‖c̄‖² always.
+  World one(1, 8, 4);
+  const Vec a = *one.Run<FedAvg<LocalNoise>>(Make<FedAvg<LocalNoise>>(kLattice, 0.5, 0.3, 10));
+  std::vector<double> steps;
+  const Vec b = *one.Run<FedExp<LocalNoise>>(Make<FedExp<LocalNoise>>(kLattice, 0.5, 0.3, 10), &steps);
+  EXPECT_EQ(a, b);
+  for (const double s : steps) EXPECT_EQ(s, 1.0);
+  EXPECT_EQ(average.size(), 4u);
+}
+
+TEST(FedAvg, ZeroControlVariatesMakeScaffoldFedAvgBitForBit) {
+  World w(5, 8, 4);
+  const auto same = [&]<class Trust>(Trust) {
+    auto o = Make<Scaffold<Trust>>(kLattice, 0.5, 0.3, 10);
+    o.control = false;
+    EXPECT_EQ(*w.Run<Scaffold<Trust>>(o), *w.Run<FedAvg<Trust>>(Make<FedAvg<Trust>>(kLattice, 0.5, 0.3, 10)));
+    o.control = true;
+    EXPECT_NE(*w.Run<Scaffold<Trust>>(o), *w.Run<FedAvg<Trust>>(Make<FedAvg<Trust>>(kLattice, 0.5, 0.3, 10)));
+  };
+  same(LocalNoise{});
+  same(TrustedServer{});
+}
+
+TEST(FedAvg, WithoutNoiseScaffoldRemovesTheDriftThatFedAvgKeeps) {
+  World w(4, 6, 3, Loss::kLeastSquares);
+  const auto residual = [&]<class A>(A) {
+    auto o = Make<A>(kExpose, 1e6, 1, 400);
+    o.local = {.rate = 0.05, .steps = 10};
+    return Norm(Gradient(w, *w.Run<A>(o)));
+  };
+  EXPECT_LT(residual(Scaffold<LocalNoise>{}), 1e-10);
+  EXPECT_LT(residual(Scaffold<TrustedServer>{}), 1e-10);
+  EXPECT_GT(residual(FedAvg<LocalNoise>{}), 1e-3);
+}
+
+TEST(FedExp, TheStepOfTwoKnownMessages) {      // c = (3, 0), (0, 4), σ = 1: S = 12.5 − 2, ‖c̄‖² = 6.25
+  // One record each, least squares: Δ_i = η_l·y·a with x = 0, so these updates can be made without noise.
+  World w(2, 1, 2, Loss::kLeastSquares);
+  w.data.value = {3, 0, 0, 4};
+  w.data.label = {1, 1};
+  test::FillNorms(w.data);
+  const auto step = [&](bool naive, const Mechanism& mechanism, double sigma) {
+    auto o = Make<FedExp<LocalNoise>>(mechanism, 1e6, sigma, 1);
+    o.local = {.rate = 1, .steps = 1};
+    o.step.naive = naive;
+    std::vector<double> steps;
+    EXPECT_TRUE(w.Run<FedExp<LocalNoise>>(o, &steps).ok());
+    return steps[0];
+  };
+  EXPECT_DOUBLE_EQ(step(true, kExpose, 1), 2.0);
+  EXPECT_DOUBLE_EQ(step(false, kExpose, 1), 2.0);      // without noise nothing is subtracted
+  MeanUpdate known;
+  EXPECT_EQ(ExtrapolatedStep{}(known), 1.0);           // ‖c̄‖ = 0
+  // The same messages as if they carried noise of σ = 1.
+  auto o = Make<FedExp<LocalNoise>>(kExpose, 1e6, 1, 1);
+  o.local = {.rate = 1, .steps = 1};
+  LocalNoise::Sum sum;
+  Scratch scratch;
+  NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+  scratch.rng = &rng;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    LocalNoise::Up up;
+    ASSERT_TRUE(w.Make<FedExp<LocalNoise>>(i, o).Round({}, up, scratch).ok());
+    sum.Add(up);
+  }
+  o.noise.mechanism = &kLattice;
+  ASSERT_TRUE(LocalNoise::Mean(o.noise, 0, sum, *w.book, known, scratch).ok());
+  EXPECT_DOUBLE_EQ(ExtrapolatedStep{}(known), 1.68);
+  EXPECT_DOUBLE_EQ(ExtrapolatedStep{.naive = true}(known), 2.0);
+}
+
+TEST(FedExp, TheEstimateOfSquaredLengthsIsUnbiased) {
+  // 64 clients, 5 coordinates, σ = 0.5: the estimate's variance is (4σ²·mean‖Δ‖² + 2dσ⁴)/64 per round.
+  World w(64, 2, 5);
+  const double sigma = 0.5;
+  double truth = 0;
+  {
+    auto o = Make<FedExp<LocalNoise>>(kExpose, 0.3, sigma, 1);
+    std::vector<double> steps;
+    const Vec x = *w.Run<FedExp<LocalNoise>>(o, &steps);
+    // Without noise η_g·c̄ = x and η_g = S/‖c̄‖², so S = ‖x‖²/η_g.
+    truth = NormSquared(x) / steps[0];
+  }
+  ASSERT_GT(truth, 0);
+  const std::uint32_t rounds = 400;
+  auto o = Make<FedExp<LocalNoise>>(kLattice, 0.3, sigma, rounds);
+  FedExp<LocalNoise>::Server server(w.problem, o, *w.book);
+  Scratch scratch;
+  NoiseRng rng = NoiseRng::Replayable({.seed = 5, .purpose = Purpose::kNoise});
+  scratch.rng = &rng;
+  double mean = 0;
+  for (std::uint32_t t = 0; t < rounds; ++t) {
+    FedExp<LocalNoise>::Down down;
+    LocalNoise::Sum sum;
+    sum.Reset();
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      LocalNoise::Up up;
+      ASSERT_TRUE(w.Make<FedExp<LocalNoise>>(i, o).Round(down, up, scratch).ok());
+      sum.Add(up);
+    }
+    MeanUpdate got;
+    ASSERT_TRUE(LocalNoise::Mean(o.noise, t, sum, *w.book, got, scratch).ok());
+    mean += got.square / rounds;
+  }
+  const double sd = std::sqrt((4 * sigma * sigma * truth + 2 * 5 * std::pow(sigma, 4)) / 64 / rounds);
+  EXPECT_NEAR(mean, truth, kSix * sd);
+}
+
+TEST(FedExp, WithATrustedServerTheStepSizeIsFree) {
+  const std::uint32_t rounds = 50;
+  const L2Bound clip{0.7};
+  // The same noise and charges with and without the squared lengths.
+  const auto spent = [&]<class A>(A, double square) {
+    World w(40, 2, 6);
+    auto o = Make<A>(kLattice, clip.value(), 2.0, rounds);
+    o.noise.square = square;
+    EXPECT_TRUE(w.Run<A>(o).ok());
+    return std::sqrt(w.book->largest_spent().value());
+  };
+  const double plain = spent(FedAvg<TrustedServer>{}, 0);
+  EXPECT_NEAR(plain, 2 * 0.7 / 2.0 * std::sqrt(50.0), 1e-7);
+  EXPECT_NEAR(spent(FedExp<TrustedServer>{}, Bounded::FreeSquare(clip)), plain, 1e-7);
+  EXPECT_GT(spent(FedExp<TrustedServer>{}, 1.01 * Bounded::FreeSquare(clip)), plain * 1.0005);
+}
+
+TEST(FedExp, TheSquareFactorIsTheLargestDistanceFoundBySearch) {
+  EXPECT_NEAR(Bounded::FreeSquare(L2Bound{1.0}), std::sqrt((11 + 5 * std::sqrt(5.0)) / 8), 1e-12);
+  EXPECT_NEAR(1 / Bounded::FreeSquare(L2Bound{1.0}), 0.600566212002, 1e-10);      // s2/(C·s1) at least
+  for (const double x : {0.1, 1.0, 1.6650, 1.6651, 1.7, 2.0, 3.0, 10.0, 100.0}) {
+    // ‖(u, xa²) − (v, xb²)‖/2 over all lengths a, b ≤ 1; antipodal directions are the worst.
+    double most = 0;
+    for (int i = 0; i <= 1000; ++i)
+      for (int k = 0; k <= 1000; ++k) {
+        const double a = i / 1000.0, b = k / 1000.0;
+        most = std::max(most, std::hypot(a + b, x * (a * a - b * b)) / 2);
+      }
+    EXPECT_GE(Bounded::SquareFactor(x), most) << x;
+    EXPECT_NEAR(Bounded::SquareFactor(x), most, 1e-5 * most) << x;
+  }
+  // d = 500, M = 1000, noise as printed: s1 = 5C/M, s2 = 25dC²/M², so λC = s1·C/s2 = M/(5d).
+  EXPECT_EQ(Bounded::SquareFactor(1000.0 / (5 * 500)), 1.0);
+  EXPECT_EQ(Bounded::SquareFactor(1000.0 / (5 * 121)), 1.0);
+  EXPECT_GT(Bounded::SquareFactor(1000.0 / (5 * 120)), 1.0);
+  EXPECT_NEAR(0.16 * std::pow(Bounded::SquareFactor(1000.0 / (5 * 100)), 2), 0.20578427, 1e-8);
+}
+
+TEST(FedAvg, EveryClientPaysForATrustedServersSumAndNobodyPastTheBudget) {
+  World w(10, 3, 4);
+  const auto o = Make<FedAvg<TrustedServer>>(kLattice, 1.0, 4.0, 6);
+  w.Budget(4 * 0.25 * (1 + 1e-6));      // μ = 2C/σ = ½ a round: enough for four
+  const auto refused = w.Run<FedAvg<TrustedServer>>(o);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kBudget);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(w.book->account(i).charges(), 4u);
+    EXPECT_NEAR(w.book->account(i).spent().value(), 1.0, 1e-6);
+  }
+}
+
+TEST(FedAvg, AClientsWholeContributionMovesTheSumByTwiceTheClipAtMost) {
+  // The least favourable client: its data blow up. Its update is clipped, or 0 where it cannot be measured.
+  World w(3, 2, 2, Loss::kLeastSquares);
+  w.data.value.assign(w.data.value.size(), 1.0);
+  for (const double bad : {1e200, -1e200, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    w.data.value[0] = w.data.value[1] = w.data.value[2] = w.data.value[3] = bad;
+    test::FillNorms(w.data);
+    auto o = Make<FedAvg<TrustedServer>>(kExpose, 0.5, 1, 3);
+    const auto model = w.Run<FedAvg<TrustedServer>>(o);
+    ASSERT_TRUE(model.ok());
+    for (const double v : *model) {
+      EXPECT_TRUE(std::isfinite(v));
+      EXPECT_LE(std::abs(v), 3 * 0.5);
+    }
+  }
+}
+
+TEST(FedAvg, TheModelIsTheMeanOfTheLastIterates) {
+  World w(3, 5, 3);
+  const auto run = [&](std::uint32_t rounds, std::size_t last) {
+    auto o = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, rounds);
+    o.last = last;
+    return *w.Run<FedAvg<LocalNoise>>(o);
+  };
+  const Vec a = run(9, 1), b = run(10, 1), mean = run(10, 2), early = run(1, 5), first = run(1, 1);
+  for (std::size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(mean[j], (a[j] + b[j]) / 2, 1e-15);
+  EXPECT_EQ(early, first);
+}
+
+TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {
+  World w(1, 12, 3, Loss::kLeastSquares);
+  auto whole = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 1);
+  whole.local = {.rate = 1e-7, .steps = 4};      // so small a rate that the order does not matter
+  auto batches = whole;
+  batches.local = {.rate = 1e-7, .steps = 1, .batch = 3};
+  const Vec a = *w.Run<FedAvg<LocalNoise>>(whole), b = *w.Run<FedAvg<LocalNoise>>(batches);
+  for (std::size_t j = 0; j < a.size(); ++j) EXPECT_NEAR(a[j], b[j], 1e-5 * std::abs(a[j]));
+  batches.local.seed = 7;
+  batches.local.rate = whole.local.rate = 0.1;
+  EXPECT_NE(*w.Run<FedAvg<LocalNoise>>(batches), *w.Run<FedAvg<LocalNoise>>(whole));
+}
+
+}  // namespace
+}  // namespace tacit

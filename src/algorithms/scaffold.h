@@ -1,0 +1,117 @@
+#pragma once
+
+// SCAFFOLD under client-level privacy: local steps corrected for what a client's data differ in.
+//   Karimireddy et al. (ICML 2020); DP-SCAFFOLD: Noble, Bellet, Dieuleveut (AISTATS 2022).
+//
+//   client i   K times  y ← y − η_l (∇f_i(y) − c_i + c),  Δ_i = clip_C(y − w), sends it;
+//              c_i ← c_i − c − Δ̃_i/(Kη_l)
+//   server     w ← w + η_g c̄;  c ← −c̄/(Kη_l), the mean of the new c_i
+//
+// Δ̃_i is what client i knows was counted: its released message with local noise, its own clipped update
+// with a trusted server. c is a function of releases. c_i never leaves client i; what it does to later updates
+// is inside their clipping.
+#include "algorithms/fed_avg.h"
+
+namespace tacit {
+
+template <class Trust>
+struct Scaffold {
+  struct Options {
+    LocalTraining local;
+    UpdateNoise noise;
+    double rate = 1.0;              // η_g
+    bool control = true;            // false: all control variates stay 0, federated averaging
+    std::size_t last = 1;
+    std::vector<std::uint32_t> rounds;      // those that run, ascending, from 1
+  };
+
+  struct Down {
+    Public<std::uint32_t> t;
+    Released<Vec> w, c;             // empty in the first round: the public start, and 0
+    auto Fields() { return std::tie(t, w, c); }
+  };
+  using Up = typename Trust::Up;
+  using Sum = typename Trust::Sum;
+
+  class Client {
+   public:
+    Client(Holding own, const Problem& problem, const Options& o)
+        : own_(std::move(own)), problem_(&problem), o_(&o), control_(Vec(o.control ? problem.dim : 0)) {}
+    Status Round(const Down& in, Up& up, Scratch& s) {
+      const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
+      control_.Into<&Drift>(drift_, View(*in.c));
+      TrainLocally(own_, *problem_, w, drift_, o_->local, *in.t, s);
+      TACIT_OK(Trust::Send(o_->noise, *in.t, *own_.ledger, up, s));
+      if (!o_->control) return Ok{};
+      const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
+      if constexpr (requires { up.update.operator*(); })
+        drift_.Into<&NextControl>(control_, View(*up.update), unit);
+      else
+        drift_.Into<&NextControl>(control_, s.update, unit);
+      return Ok{};
+    }
+    void Finish(const Down&) {}
+    auto State() { return std::tie(control_); }
+
+   private:
+    static void Drift(const Vec& own, Vec& drift, const View& c) {      // c − c_i
+      drift.resize(own.size());
+      for (std::size_t j = 0; j < own.size(); ++j) drift[j] = (c.empty() ? 0.0 : c[j]) - own[j];
+    }
+    // c_i ← c_i − c − Δ̃_i/(Kη_l)
+    static void NextControl(const Vec& drift, Vec& own, const View& update, const double& unit) {
+      for (std::size_t j = 0; j < own.size(); ++j) own[j] = -drift[j] - unit * update[j];
+    }
+    Holding own_;
+    const Problem* problem_;
+    const Options* o_;
+    Private<Vec> control_, drift_;
+  };
+
+  class Server {
+   public:
+    Server(const Problem& problem, const Options& o, LedgerBook& book)
+        : o_(&o), book_(&book), w_(problem.start), last_(o.last, problem.start) {}
+    bool Start(Down& down) {
+      down = Down{};
+      return t_ < o_->rounds.size();
+    }
+    Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
+      answered_ = Trust::Count(sum);
+      if (answered_ > 0) {
+        TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
+        mean_.value.template Into<&Move>(down.w, w_, o_->rate);
+        w_ = *down.w;
+        if (o_->control)
+          mean_.value.template Into<&Control>(down.c,
+                                              1.0 / (o_->local.rate * static_cast<double>(o_->local.steps)));
+      }
+      last_.Add(w_);
+      down.t.Mutable() = ++t_;
+      return t_ < o_->rounds.size();
+    }
+    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    View model() const { return last_.mean(); }
+    std::uint32_t answered() const { return answered_; }
+    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+
+   private:
+    static void Move(const Vec& c, Vec& next, const Vec& w, const double& rate) {
+      next.resize(w.size());
+      for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * c[j];
+    }
+    static void Control(const Vec& mean, Vec& c, const double& unit) {      // −c̄/(Kη_l)
+      c.resize(mean.size());
+      for (std::size_t j = 0; j < c.size(); ++j) c[j] = -unit * mean[j];
+    }
+    const Options* o_;
+    LedgerBook* book_;
+    Vec w_;
+    LastIterates last_;
+    MeanUpdate mean_;
+    std::uint32_t t_ = 0, answered_ = 0;
+  };
+};
+static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<TrustedServer>>);
+
+}  // namespace tacit

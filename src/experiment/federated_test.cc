@@ -1,0 +1,192 @@
+// Federated averages from a config to a certificate: what is planned is charged and sent, certificates are
+// verified by other code, runs resume bit for bit, and paper mode shows the claim beside the proof.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiment/kill_runs.h"
+#include "experiment/run.h"
+#include "experiment/verify.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Federated : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_federated_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  Config Make(std::vector<Assignment> sets, const char* where = "runs") const {
+    const std::string base = fmt::format(R"(
+[data]
+source = "synthetic-logistic"
+rows = 400
+features = 6
+clients = 20
+density = 1.0
+[privacy]
+epsilon = 2
+delta = 1e-4
+unit = "client"
+clip = 0.5
+noise = "replayable"
+[algorithm]
+name = "fedexp"
+rounds = 30
+local_steps = 4
+local_rate = 0.5
+[experiment]
+output = "{}"
+name = "run"
+checkpoint = 0
+)",
+                                         (home_ / where).string());
+    auto c = ParseConfig(base, "run.toml", sets);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    return *c;
+  }
+  RunResult Good(const Config& c, const TrainHooks& hooks = {}) const {
+    auto r = Train(c, hooks);
+    EXPECT_TRUE(r.ok()) << r.error().message;
+    return r.ok() ? *std::move(r) : RunResult{};
+  }
+  std::string Why(std::vector<Assignment> sets) const {
+    TrainHooks hooks;
+    hooks.write_folder = false;
+    const auto r = Train(Make(std::move(sets)), hooks);
+    return r.ok() ? "" : r.error().message;
+  }
+  fs::path home_;
+};
+
+constexpr const char* kNames[] = {"fedexp", "dp-fedavg", "dp-scaffold"};
+constexpr const char* kTrusts[] = {"local", "central"};
+
+TEST_F(Federated, ThePlanIsWhatIsChargedAndSentAndTheCertificateHolds) {
+  for (const char* name : kNames)
+    for (const char* trust : kTrusts)
+      for (const char* adjacency : {"replace-one", "zero-out"})
+        for (const char* mechanism : {"lattice_gaussian", "gaussian"}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", name, trust, adjacency, mechanism));
+          const RunResult r = Good(Make({{"algorithm.name", name},
+                                         {"privacy.trust", trust},
+                                         {"privacy.adjacency", adjacency},
+                                         {"privacy.mechanism", mechanism}}));
+          EXPECT_LE(r.certified_epsilon, 2.0);
+          EXPECT_GT(r.certified_epsilon, 2 * (1 - 1e-5));
+          EXPECT_GE(r.plan.certified_epsilon, r.certified_epsilon);
+          EXPECT_EQ(r.rounds_done, 30u);
+          EXPECT_EQ(r.bytes_up, r.plan.bytes_up);
+          EXPECT_EQ(r.bytes_down, r.plan.bytes_down);
+          const auto checked = VerifyFolder(r.folder);
+          ASSERT_TRUE(checked.ok()) << checked.error().message;
+          for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
+        }
+}
+
+TEST_F(Federated, ResumesBitForBitForAnyNumberOfThreads) {
+  for (const char* name : kNames)
+    for (const char* trust : kTrusts) {
+      SCOPED_TRACE(fmt::format("{} {}", name, trust));
+      const std::vector<Assignment> sets = {{"algorithm.name", name}, {"privacy.trust", trust}};
+      const RunResult whole = Good(Make(sets, "whole"));
+      std::atomic<bool> interrupt{false};
+      TrainHooks hooks;
+      hooks.interrupt = &interrupt;
+      hooks.threads = 3;
+      hooks.progress = [&](const Progress& p) { interrupt = p.round >= 11; };
+      const RunResult part = Good(Make(sets, "part"), hooks);
+      EXPECT_EQ(part.rounds_done, 11u);
+      EXPECT_LT(part.certified_epsilon, whole.certified_epsilon);
+      const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
+      ASSERT_TRUE(rest.ok()) << rest.error().message;
+      EXPECT_EQ(rest->model, whole.model);
+      EXPECT_EQ(rest->mu, whole.mu);
+      EXPECT_EQ(ReadFile(part.folder / "trace.jsonl"), ReadFile(whole.folder / "trace.jsonl"));
+    }
+}
+
+TEST_F(Federated, PaperModeShowsTheClaimBesideTheWholeRun) {
+  // Noise as in the experiments of DP-FedEXP: 0.7 C at every client, 5 C on a trusted server's sum.
+  const auto run = [&](const char* trust, const char* z, const char* rounds) {
+    const RunResult r = Good(Make({{"algorithm.mode", "paper"},
+                                   {"privacy.trust", trust},
+                                   {"privacy.delta", "1e-5"},
+                                   {"algorithm.noise_multiplier", z},
+                                   {"algorithm.rounds", rounds}}));
+    const auto checked = VerifyFolder(r.folder);
+    EXPECT_TRUE(checked.ok());
+    if (checked.ok())
+      for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
+    return r;
+  };
+  const RunResult local = run("local", "0.7", "50");
+  EXPECT_NEAR(*local.claimed_epsilon, 15.658124050, 1e-6);      // of one message
+  EXPECT_NEAR(local.certified_epsilon, 289.33863705, 1e-3);     // of all fifty; the lattice adds a little
+  const RunResult central = run("central", "5", "50");
+  // 20 clients, 6 numbers: λC = M/(zd) = 2/3, well within what is free.
+  EXPECT_NEAR(central.certified_epsilon, 15.456155823, 1e-3);
+  EXPECT_GT(*central.claimed_epsilon, central.certified_epsilon);
+}
+
+TEST_F(Federated, TheTraceShowsStepSizesAndWhoAnswered) {
+  const RunResult r = Good(Make({{"privacy.trust", "central"}}));
+  std::istringstream lines(ReadFile(r.folder / "trace.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json point = json::parse(line);
+    EXPECT_GE(point["step_size"].get<double>(), 1.0);
+    EXPECT_EQ(point["answered"], 20);
+  }
+  const json certificate = json::parse(ReadFile(r.folder / "certificate.json"));
+  EXPECT_EQ(certificate["privacy"]["trust"], "central");
+  const std::string against = certificate["privacy"]["against"];
+  EXPECT_NE(against.find("not the server"), std::string::npos);
+}
+
+TEST_F(Federated, ClientsMayHaveTheirOwnBudgetsWhereTheyAddTheirOwnNoise) {
+  std::string budgets = "[";
+  for (int i = 0; i < 20; ++i) budgets += fmt::format("{}{}", i == 0 ? "" : ", ", i % 2 == 0 ? 0.5 : 4.0);
+  const RunResult r = Good(Make({{"privacy.budgets", budgets + "]"}}));
+  ASSERT_EQ(r.releases.size(), 2u);
+  EXPECT_LE(r.certified_epsilon, 4.0);
+  EXPECT_GT(r.certified_epsilon, 3.999);
+}
+
+TEST_F(Federated, MistakesAreSentencesThatNameThingValueAndRemedy) {
+  const auto has = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(Why({{"privacy.unit", "record"}}), "privacy.unit = \"client\"");
+  has(Why({{"algorithm.name", "primal-dual"}}), "protects one record or person");
+  has(Why({{"privacy.adjacency", "add-remove"}}), "who takes part is public");
+  has(Why({{"algorithm.mode", "paper"}}), "algorithm.noise_multiplier");
+  has(Why({{"algorithm.step", "naive"}, {"privacy.trust", "central"}}), "use corrected");
+  has(Why({{"model.penalty", "l1box"}}), "model.penalty");
+  has(Why({{"algorithm.name", "dp-scaffold"}, {"algorithm.batch", "5"}}), "control variates");
+}
+
+TEST_F(Federated, WithoutNoiseFedAvgLearnsAndMinibatchesDoToo) {
+  for (const char* batch : {"0", "5"}) {
+    const RunResult r = Good(Make({{"algorithm.name", "dp-fedavg"},
+                                   {"privacy.mechanism", "expose"},
+                                   {"privacy.clip", "100"},
+                                   {"algorithm.batch", batch},
+                                   {"experiment.oracle", "true"}}));
+    EXPECT_GT(*r.metrics.train_accuracy, 0.85) << batch;
+    EXPECT_TRUE(std::isinf(r.certified_epsilon));
+    EXPECT_FALSE(r.metrics.consensus);
+  }
+}
+
+}  // namespace
+}  // namespace tacit
