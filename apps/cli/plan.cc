@@ -36,8 +36,9 @@ std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& 
 
 void PrintTheory(const Plan& p) {
   fmt::print("\n{}\n", Styled(stdout, Style::kBold, "Theory"));
-  Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})", Digits(p.gamma),
-                           Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
+  if (p.gamma > 0)
+    Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})",
+                             Digits(p.gamma), Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
   Line("factor", fmt::format("{:.8g} a round", p.factor));
   if (p.bound_printed)
     Line("noise bound", fmt::format("{} as printed in (12), {} sharpened for this schedule",
@@ -80,7 +81,7 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   Line("problem", fmt::format("{} on {}: {} rows at {} clients, {} parameters", c.model.name, c.data.source,
                               Grouped(p.rows), Grouped(p.clients), Grouped(p.dim)));
   if (exposed) {
-    Line("promise", "none: mechanism = expose releases the gradients as they are");
+    Line("promise", "none: mechanism = expose releases the values as they are");
   } else if (p.mode == "paper") {
     Line("claim", fmt::format("ε = {}, δ = {} for one {}: {}", Digits(p.epsilon), DigitsUp(p.delta), p.unit,
                               p.claim_source));
@@ -89,21 +90,29 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   } else {
     Line("promise",
          fmt::format(
-             "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all messages of the run",
+             "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all {} of the run{}",
              DigitsUp(p.epsilon), DigitsUp(p.delta), UnitText(p.unit, p.person_bound, p.records_per_person),
-             Name(p.adjacency)));
+             Name(p.adjacency), p.trust == "central" ? "models" : "messages",
+             p.trust == "central" ? "; the server is trusted" : ""));
     if (!c.privacy.budgets.empty())
       Line("",
            "clients have their own budgets (privacy.budgets); this and the schedule below are of the least "
            "protected client");
   }
-  Line("release",
-       exposed
-           ? std::string("the sum of a client's gradients, without noise")
-           : fmt::format("the sum of a client's gradients, {} norm {} {}; sensitivity {}, {} noise",
-                         p.mode == "certified" ? "clipped to" : "assumed of", Digits(p.clip),
-                         p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
-                         p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian"));
+  const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
+  if (p.by_client())
+    Line("release",
+         exposed ? std::string("clients' updates, without noise")
+                 : fmt::format("{}, clipped to norm {} each; sensitivity {}, {} noise",
+                               p.trust == "central" ? "the sum of all clients' updates" : "a client's update",
+                               Digits(p.clip), Digits(p.sensitivity), noise));
+  else
+    Line("release",
+         exposed ? std::string("the sum of a client's gradients, without noise")
+                 : fmt::format("the sum of a client's gradients, {} norm {} {}; sensitivity {}, {} noise",
+                               p.mode == "certified" ? "clipped to" : "assumed of", Digits(p.clip),
+                               p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
+                               noise));
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
   Line("rounds",
        p.skipped == 0
@@ -111,7 +120,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
            : fmt::format("{}, of which the first {} carry so little of the budget that they are skipped",
                          Grouped(p.rounds), Grouped(p.skipped)));
   fmt::print("\n");
-  Table table({"round", "share of μ²", "μ", "σ of the sum", "noise on gradient", "ε so far"});
+  Table table({"round", "share of μ²", "μ", p.by_client() && p.trust == "local" ? "σ" : "σ of the sum",
+               p.by_client() ? "noise on mean" : "noise on gradient", "ε so far"});
   const std::vector<std::size_t> picked = Spread(p.schedule.size(), rounds);
   const std::vector<double> epsilon = EpsilonAfter(p, picked);
   for (std::size_t i = 0; i < picked.size(); ++i) {

@@ -106,29 +106,29 @@ concept HasIterate = requires(const C client) {
 // An algorithm whose clients remember: they live as long as the run, and once after the last round every one
 // has Finish(down).
 template <class A>
-concept Algorithm =
-    Coordinated<A> && Resumable<typename A::Client> &&
-    (HasModel<typename A::Server> ||
-     HasIterate<typename A::Client>)&&requires(typename A::Client client, const typename A::Down& in) {
-      { client.Finish(in) };
-    };
+concept Algorithm = Coordinated<A> && Resumable<typename A::Client> &&
+                    (HasModel<typename A::Server> || HasIterate<typename A::Client>) &&
+                    requires(typename A::Client client, const typename A::Down& in) {
+                      { client.Finish(in) };
+                    };
 
 // An algorithm whose clients keep nothing between rounds, so Round is const: a client is made when it is its
 // turn and forgotten after, and a million of them need no more memory than one.
 template <class A>
-concept Stateless = Coordinated<A> && HasModel<typename A::Server> && requires(const typename A::Client client, const typename A::Down& in,
-                                               typename A::Up up, Scratch& scratch) {
-  { client.Round(in, up, scratch) } -> std::same_as<Status>;
-};
+concept Stateless = Coordinated<A> && HasModel<typename A::Server> &&
+                    requires(const typename A::Client client, const typename A::Down& in, typename A::Up up,
+                             Scratch& scratch) {
+                      { client.Round(in, up, scratch) } -> std::same_as<Status>;
+                    };
 
 // Where a runtime gets stateless clients from. Begin is called once a round, by one thread; Id and Make by
 // several at once, so they change nothing. Nobody takes part twice in one round; there may be nobody at all,
 // and then the server gets an empty sum.
 template <class S, class A>
 concept ClientSource = Stateless<A> && requires(S source, const S& same, std::uint32_t round, std::size_t i) {
-  { source.Begin(round) } -> std::same_as<std::size_t>;             // how many take part in this round
-  { same.Id(i) } -> std::same_as<std::uint32_t>;                    // which client is the i-th of them
-  { same.Make(i) } -> std::same_as<typename A::Client>;             // that client
+  { source.Begin(round) } -> std::same_as<std::size_t>;  // how many take part in this round
+  { same.Id(i) } -> std::same_as<std::uint32_t>;  // which client is the i-th of them
+  { same.Make(i) } -> std::same_as<typename A::Client>;  // that client
 };
 
 // The source in which clients 0 … n − 1 take part in every round: make(id) returns a client.

@@ -33,7 +33,8 @@ struct World {
   }
   template <class A>
   typename A::Client Make(std::uint32_t i, const typename A::Options& o) {
-    return typename A::Client({i, shards[i].size(), Private<Shard>(shards[i]), &book->account(i)}, problem, o);
+    return
+        typename A::Client({i, shards[i].size(), Private<Shard>(shards[i]), &book->account(i)}, problem, o);
   }
 
   // The protocol, one client after the other; returns the model, and the step sizes if there are any.
@@ -81,7 +82,7 @@ typename A::Options Make(const Mechanism& mechanism, double clip, double sigma, 
   return o;
 }
 
-Vec Gradient(const World& w, View x) {      // of (1/n) Σ f_i
+Vec Gradient(const World& w, View x) {  // of (1/n) Σ f_i
   Vec g(x.size());
   for (const Shard& s : w.shards) {
     Workspace ws;
@@ -147,7 +148,7 @@ TEST(FedAvg, WithoutNoiseScaffoldRemovesTheDriftThatFedAvgKeeps) {
   EXPECT_GT(residual(FedAvg<LocalNoise>{}), 1e-3);
 }
 
-TEST(FedExp, TheStepOfTwoKnownMessages) {      // c = (3, 0), (0, 4), σ = 1: S = 12.5 − 2, ‖c̄‖² = 6.25
+TEST(FedExp, TheStepOfTwoKnownMessages) {  // c = (3, 0), (0, 4), σ = 1: S = 12.5 − 2, ‖c̄‖² = 6.25
   // One record each, least squares: Δ_i = η_l·y·a with x = 0, so these updates can be made without noise.
   World w(2, 1, 2, Loss::kLeastSquares);
   w.data.value = {3, 0, 0, 4};
@@ -162,9 +163,9 @@ TEST(FedExp, TheStepOfTwoKnownMessages) {      // c = (3, 0), (0, 4), σ = 1: S 
     return steps[0];
   };
   EXPECT_DOUBLE_EQ(step(true, kExpose, 1), 2.0);
-  EXPECT_DOUBLE_EQ(step(false, kExpose, 1), 2.0);      // without noise nothing is subtracted
+  EXPECT_DOUBLE_EQ(step(false, kExpose, 1), 2.0);  // without noise nothing is subtracted
   MeanUpdate known;
-  EXPECT_EQ(ExtrapolatedStep{}(known), 1.0);           // ‖c̄‖ = 0
+  EXPECT_EQ(ExtrapolatedStep{}(known), 1.0);  // ‖c̄‖ = 0
   // The same messages as if they carried noise of σ = 1.
   auto o = Make<FedExp<LocalNoise>>(kExpose, 1e6, 1, 1);
   o.local = {.rate = 1, .steps = 1};
@@ -239,7 +240,7 @@ TEST(FedExp, WithATrustedServerTheStepSizeIsFree) {
 
 TEST(FedExp, TheSquareFactorIsTheLargestDistanceFoundBySearch) {
   EXPECT_NEAR(Bounded::FreeSquare(L2Bound{1.0}), std::sqrt((11 + 5 * std::sqrt(5.0)) / 8), 1e-12);
-  EXPECT_NEAR(1 / Bounded::FreeSquare(L2Bound{1.0}), 0.600566212002, 1e-10);      // s2/(C·s1) at least
+  EXPECT_NEAR(1 / Bounded::FreeSquare(L2Bound{1.0}), 0.600566212002, 1e-10);  // s2/(C·s1) at least
   for (const double x : {0.1, 1.0, 1.6650, 1.6651, 1.7, 2.0, 3.0, 10.0, 100.0}) {
     // ‖(u, xa²) − (v, xb²)‖/2 over all lengths a, b ≤ 1; antipodal directions are the worst.
     double most = 0;
@@ -261,7 +262,7 @@ TEST(FedExp, TheSquareFactorIsTheLargestDistanceFoundBySearch) {
 TEST(FedAvg, EveryClientPaysForATrustedServersSumAndNobodyPastTheBudget) {
   World w(10, 3, 4);
   const auto o = Make<FedAvg<TrustedServer>>(kLattice, 1.0, 4.0, 6);
-  w.Budget(4 * 0.25 * (1 + 1e-6));      // μ = 2C/σ = ½ a round: enough for four
+  w.Budget(4 * 0.25 * (1 + 1e-6));  // μ = 2C/σ = ½ a round: enough for four
   const auto refused = w.Run<FedAvg<TrustedServer>>(o);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kBudget);
@@ -303,7 +304,7 @@ TEST(FedAvg, TheModelIsTheMeanOfTheLastIterates) {
 TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {
   World w(1, 12, 3, Loss::kLeastSquares);
   auto whole = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 1);
-  whole.local = {.rate = 1e-7, .steps = 4};      // so small a rate that the order does not matter
+  whole.local = {.rate = 1e-7, .steps = 4};  // so small a rate that the order does not matter
   auto batches = whole;
   batches.local = {.rate = 1e-7, .steps = 1, .batch = 3};
   const Vec a = *w.Run<FedAvg<LocalNoise>>(whole), b = *w.Run<FedAvg<LocalNoise>>(batches);

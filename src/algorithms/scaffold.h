@@ -8,8 +8,8 @@
 //   server     w ← w + η_g c̄;  c ← −c̄/(Kη_l), the mean of the new c_i
 //
 // Δ̃_i is what client i knows was counted: its released message with local noise, its own clipped update
-// with a trusted server. c is a function of releases. c_i never leaves client i; what it does to later updates
-// is inside their clipping.
+// with a trusted server. c is a function of releases. c_i never leaves client i; what it does to later
+// updates is inside their clipping.
 #include "algorithms/fed_avg.h"
 
 namespace tacit {

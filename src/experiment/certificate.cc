@@ -79,10 +79,11 @@ json Certificate(const RunResult& r, const Config& c) {
   }
   if (!certified)
     caveats.push_back(
-        p.by_client() ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
-                        "that of the whole run."
-                      : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
-                        "enforced public bounds prove; it is infinite where there are none.");
+        p.by_client()
+            ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
+              "that of the whole run."
+            : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
+              "enforced public bounds prove; it is infinite where there are none.");
   if (r.interrupted)
     caveats.push_back("the run was interrupted; the certificate covers the rounds that were made.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
@@ -114,14 +115,16 @@ json Certificate(const RunResult& r, const Config& c) {
       exposed ? "nothing: values are released as they are"
       : p.by_client()
           ? (p.adjacency == Adjacency::kReplaceOne
-                 ? (central ? "all records of one client, whatever they are and whatever they are replaced by, "
-                              "in every model of the whole run"
-                            : "all records of one client, whatever they are and whatever they are replaced by, "
-                              "in everything that client sends during the whole run")
-             : central ? "whether the records of one client count or contribute nothing, in every model of the "
-                         "whole run"
-                       : "whether the records of one client count or contribute nothing, in everything that "
-                         "client sends during the whole run")
+                 ? (central
+                        ? "all records of one client, whatever they are and whatever they are replaced by, "
+                          "in every model of the whole run"
+                        : "all records of one client, whatever they are and whatever they are replaced by, "
+                          "in everything that client sends during the whole run")
+             : central
+                 ? "whether the records of one client count or contribute nothing, in every model of the "
+                   "whole run"
+                 : "whether the records of one client count or contribute nothing, in everything that "
+                   "client sends during the whole run")
       : person
           ? (p.adjacency == Adjacency::kReplaceOne
                  ? "all records of one person, whatever they are and whatever they are replaced by, in "
@@ -143,8 +146,8 @@ json Certificate(const RunResult& r, const Config& c) {
                         : central ? "every client, and anyone who sees the models, but not the server: it is "
                                     "trusted with every client's clipped update, and with the noise"
                                   : "the server, every other client, and anyone who sees all messages: local "
-                                  "differential privacy, no "
-                                  "trusted party";
+                                    "differential privacy, no "
+                                    "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
   return {
       {"format", "tacit-certificate-1"},
@@ -248,14 +251,13 @@ std::string CertificateText(const json& j) {
                                  ? ""
                                  : fmt::format(" ({} skipped: no data touched)",
                                                j.at("rounds").at("skipped").get<std::size_t>())));
-  line("enforced",
-       j.at("enforced").at("clip").is_null()
-           ? "nothing is clipped"
-           : fmt::format("{} is clipped to {:g}",
-                         p.at("unit") == "client" ? "every client's update"
-                         : bound == "sum"         ? "the sum of a person's gradients"
-                                                  : "every record's gradient",
-                         j.at("enforced").at("clip").get<double>()));
+  line("enforced", j.at("enforced").at("clip").is_null()
+                       ? "nothing is clipped"
+                       : fmt::format("{} is clipped to {:g}",
+                                     p.at("unit") == "client" ? "every client's update"
+                                     : bound == "sum"         ? "the sum of a person's gradients"
+                                                              : "every record's gradient",
+                                     j.at("enforced").at("clip").get<double>()));
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())
     line("test data",

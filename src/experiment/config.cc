@@ -215,10 +215,12 @@ std::vector<Section> Describe(Config& c) {
              "fedexp: global step from squared lengths without their noise, or with it");
     s.Count("last", &c.algorithm.last, {.lower = 0, .upper = 1000},
             "federated averages: the model is the mean of so many last iterates; 0: 2 for fedexp, else 1");
-    s.Number("proximal", &c.algorithm.proximal, AtLeast(0),
-             "dp-fedavg, fedexp: weight of the squared distance to the global model in local steps (FedProx)");
-    s.Number("noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
-             "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");
+    s.Number(
+        "proximal", &c.algorithm.proximal, AtLeast(0),
+        "dp-fedavg, fedexp: weight of the squared distance to the global model in local steps (FedProx)");
+    s.Number(
+        "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
+        "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");
   }
   {
     Section& s = all.emplace_back("runtime", "Where it runs; changes nothing in the result.");

@@ -90,9 +90,8 @@ Status LaunchFederated(Session& s, RunResult& r) {
   const Claim claim = ClaimOf(s.plan);
   const auto options = FederatedOptions<A>(s, claim);
   const auto make = [&](std::uint32_t i) {
-    return typename A::Client(
-        Holding{i, s.partition.size(i), s.partition.shard(i), &s.book->account(i)}, problem,
-        options[s.plan.noise_of[i]]);
+    return typename A::Client(Holding{i, s.partition.size(i), s.partition.shard(i), &s.book->account(i)},
+                              problem, options[s.plan.noise_of[i]]);
   };
   typename A::Server server(problem, options[s.plan.noise_of.front()], *s.book);
   if constexpr (Stateless<A>) {

@@ -143,9 +143,10 @@ Status CheckConstants(const Config& c) {
                 "privacy.unit = \"client\", or use primal-dual",
                 c.privacy.unit, c.algorithm.name);
   if (!by_client && c.privacy.trust != "local")
-    return Fail(Code::kUnsupported,
-                "privacy.trust = \"central\": primal-dual has its noise at the clients; set it to local, or use "
-                "fedexp, dp-fedavg or dp-scaffold");
+    return Fail(
+        Code::kUnsupported,
+        "privacy.trust = \"central\": primal-dual has its noise at the clients; set it to local, or use "
+        "fedexp, dp-fedavg or dp-scaffold");
   if (by_client) {
     if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove))
       return Fail(Code::kUnsupported,
@@ -156,24 +157,28 @@ Status CheckConstants(const Config& c) {
                   "privacy.budgets: one noise on the sum protects all clients alike; leave it out with "
                   "privacy.trust = \"central\"");
     if (c.algorithm.mode == "paper" && !(c.algorithm.noise_multiplier > 0) && c.privacy.mechanism != "expose")
-      return Fail(Code::kInvalidArgument,
-                  "algorithm.noise_multiplier is not set: these papers state the noise and not epsilon; set it "
-                  "(0.7 with local and 5 with central trust in the experiments of DP-FedEXP), or use certified "
-                  "mode");
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.noise_multiplier is not set: these papers state the noise and not epsilon; set it "
+          "(0.7 with local and 5 with central trust in the experiments of DP-FedEXP), or use certified "
+          "mode");
     if (c.algorithm.name == "dp-scaffold" && (c.algorithm.batch != 0 || c.algorithm.proximal != 0))
-      return Fail(Code::kUnsupported,
-                  "algorithm.batch = {}, algorithm.proximal = {:g}: control variates are for full local steps; "
-                  "set both to 0 with dp-scaffold",
-                  c.algorithm.batch, c.algorithm.proximal);
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.batch = {}, algorithm.proximal = {:g}: control variates are for full local steps; "
+          "set both to 0 with dp-scaffold",
+          c.algorithm.batch, c.algorithm.proximal);
     if (c.algorithm.name == "fedexp" && c.algorithm.step == "naive" && c.privacy.trust == "central")
-      return Fail(Code::kUnsupported,
-                  "algorithm.step = \"naive\": is about squared lengths of noisy updates; with privacy.trust = "
-                  "\"central\" nobody has them, so use corrected");
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.step = \"naive\": is about squared lengths of noisy updates; with privacy.trust = "
+          "\"central\" nobody has them, so use corrected");
     if (c.model.penalty != "none")
-      return Fail(Code::kUnsupported,
-                  "model.penalty = \"{}\": local steps are plain gradient steps and have no prox; use none, or "
-                  "model.l2",
-                  c.model.penalty);
+      return Fail(
+          Code::kUnsupported,
+          "model.penalty = \"{}\": local steps are plain gradient steps and have no prox; use none, or "
+          "model.l2",
+          c.model.penalty);
   }
   if (c.privacy.unit != "person") return Ok{};
   if (c.algorithm.mode != "certified")
@@ -323,11 +328,10 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   };
   // Papers with clients as the unit state the noise.
   const bool stated = by_client && !certified && !exposed;
-  if (stated)
-    TACIT_OK(Mu::Of(std::sqrt(static_cast<double>(p.rounds)) * 2 / c.algorithm.noise_multiplier));
-  const Mu budget = stated ? Mu::Proven(std::sqrt(static_cast<double>(p.rounds)) * 2 /
-                                        c.algorithm.noise_multiplier)
-                           : budget_of(epsilon);
+  if (stated) TACIT_OK(Mu::Of(std::sqrt(static_cast<double>(p.rounds)) * 2 / c.algorithm.noise_multiplier));
+  const Mu budget =
+      stated ? Mu::Proven(std::sqrt(static_cast<double>(p.rounds)) * 2 / c.algorithm.noise_multiplier)
+             : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
     p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : Bounded::FreeSquare(clip);
   p.mu_budget = budget.value();
@@ -372,9 +376,10 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   }
 
   // Calibration: σ for every round and every distinct budget.
-  const std::size_t most = by_client             ? (central ? p.clients : 1)
-                           : facts.records.empty() ? facts.rows
-                                                   : *std::max_element(facts.records.begin(), facts.records.end());
+  const std::size_t most = by_client ? (central ? p.clients : 1)
+                           : facts.records.empty()
+                               ? facts.rows
+                               : *std::max_element(facts.records.begin(), facts.records.end());
   p.roundings = by_client && central ? EntrustedSum::Roundings(p.clients, p.released()) : 0;
   // From some number of doubles on, the errors of their sum are as large as a record.
   const Error too_many =
@@ -383,13 +388,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
            "bound what one of them changes; lower it, or raise data.clients",
            facts.rows, most);
   if (most > std::size_t{1} << 30) return too_many;
-  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length goes along.
+  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length goes
+  // along.
   const double x = MulUp(p.square, clip.value());
-  const L2Bound term =
-      p.square == 0 ? clip
-      : p.adjacency == Adjacency::kReplaceOne
-          ? L2Bound::Proven(MulUp(clip.value(), Bounded::SquareFactor(x)))
-          : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
+  const L2Bound term = p.square == 0 ? clip
+                       : p.adjacency == Adjacency::kReplaceOne
+                           ? L2Bound::Proven(MulUp(clip.value(), Bounded::SquareFactor(x)))
+                           : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
   const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, most,
                                                by_client ? p.roundings
                                                : by_sum  ? most + 1
@@ -461,7 +466,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * record, *least));
       TACIT_OK(mechanism->CheckRange(0, *highest));
       // What one client pays for floating point and lattice must stay below the clip: see Bounded.
-      const double each = charged.value() - delta_sum + mechanism->OverheadMu(p.released()) * highest->value();
+      const double each =
+          charged.value() - delta_sum + mechanism->OverheadMu(p.released()) * highest->value();
       if (unit.person && !(each <= clip.value() * (1 - 1e-9)))
         return Fail(Code::kUnsupported,
                     "privacy.unit = \"person\": rounding may move a sum by {:.3g}, more than privacy.clip = "

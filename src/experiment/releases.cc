@@ -43,7 +43,8 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
         r.rounds.push_back(0);
       }
       ++r.rounds.back();
-      if (bounded) spent = spent + Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
+      if (bounded)
+        spent = spent + Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
     }
     if (charged[at] > spent.value()) {
       r.beyond = NextUp(charged[at] - spent.value());

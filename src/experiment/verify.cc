@@ -490,7 +490,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   double asked = c.privacy.epsilon;
   if (!c.privacy.budgets.empty())
     asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
-  if (s.claimed) check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
+  check.Same("privacy.trust", s.by_client() ? s.trust : "local", c.privacy.trust, why);
+  // With clients as the unit papers state the noise, and the claim follows from it.
+  if (s.claimed && !s.by_client())
+    check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
   if (s.mode != "certified" || s.mechanism == "expose") return;
   if (s.epsilon > asked)
     check.Differ("privacy.certified_epsilon", s.epsilon, asked, "and config.toml allows no more than");

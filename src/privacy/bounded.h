@@ -85,15 +85,10 @@ class Bounded {
   Bounded(Span value, L2Bound bound, std::size_t terms, std::size_t roundings, SumUnit unit = {})
       : Bounded(value, bound, bound, terms, roundings, unit) {}
   Bounded(Span value, L2Bound bound, L2Bound length, std::size_t terms, std::size_t roundings, SumUnit unit)
-      : value_(value),
-        bound_(bound),
-        length_(length),
-        terms_(terms),
-        roundings_(roundings),
-        unit_(unit) {}
+      : value_(value), bound_(bound), length_(length), terms_(terms), roundings_(roundings), unit_(unit) {}
   static Bounded SumByPerson(const Shard&, const Objective& f, View x, L2Bound c, ClipSpace&);
   Span value_;
-  L2Bound bound_;   // half of how far two terms can be apart
+  L2Bound bound_;  // half of how far two terms can be apart
   L2Bound length_;  // of one term, at most; the same, but for vectors with their squared length
   std::size_t terms_, roundings_;
   SumUnit unit_;
@@ -121,10 +116,10 @@ class EntrustedSum {
   std::uint32_t count() const { return count_; }
   // A private vector of which every client is one term. Valid until the sum changes; not of nobody.
   Bounded Total();
-  // What the computed sum and squared lengths err by, as roundings of a term's way in Bounded's formula. Terms
-  // are at most twice as long as bound(); a squared length errs by γ_{d+3} of at most 2·bound() on either of
-  // two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths. k = 2(M + 1) + ⌈2(d + 3)/M⌉
-  // pays for both.
+  // What the computed sum and squared lengths err by, as roundings of a term's way in Bounded's formula.
+  // Terms are at most twice as long as bound(); a squared length errs by γ_{d+3} of at most 2·bound() on
+  // either of two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths. k = 2(M + 1) + ⌈2(d
+  // + 3)/M⌉ pays for both.
   static std::size_t Roundings(std::size_t clients, std::size_t dim);
 
  private:
