@@ -98,7 +98,7 @@ struct TrustedServer {
   static Status Mean(const UpdateNoise& n, std::uint32_t t, Sum& sum, LedgerBook& everyone, MeanUpdate& mean,
                      Scratch& s) {
     const Bounded total = sum.total.Total();
-    TACIT_OK(n.mechanism->Release(total, (*n.sigma)[t], everyone, *s.rng, s.noise, s.released));
+    TACIT_OK(n.mechanism->ReleaseForAll(total, (*n.sigma)[t], everyone, *s.rng, s.noise, s.released));
     if (n.claim != nullptr) everyone.Record(*n.claim);
     const double count = sum.total.count();
     const std::size_t dim = total.dim() - (n.square > 0 ? 1 : 0);

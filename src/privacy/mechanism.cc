@@ -32,8 +32,8 @@ Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, Nois
   return PayDrawOpen(v, sigma, ledger, rng, noise, out);
 }
 
-Status Mechanism::Release(const Bounded& v, NoiseStd sigma, LedgerBook& everyone, NoiseRng& rng,
-                          NoiseBuffer& noise, Released<Vec>& out) const {
+Status Mechanism::ReleaseForAll(const Bounded& v, NoiseStd sigma, LedgerBook& everyone, NoiseRng& rng,
+                                NoiseBuffer& noise, Released<Vec>& out) const {
   return PayDrawOpen(v, sigma, everyone, rng, noise, out);
 }
 

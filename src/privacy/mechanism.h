@@ -34,8 +34,8 @@ class Mechanism {
 
   // The same for a sum over everyone who has an account: all of them pay. Whoever calls this holds
   // contributions that are not noised yet, and is trusted with them.
-  Status Release(const Bounded& v, NoiseStd sigma, LedgerBook&, NoiseRng&, NoiseBuffer&,
-                 Released<Vec>& out) const;
+  Status ReleaseForAll(const Bounded& v, NoiseStd sigma, LedgerBook&, NoiseRng&, NoiseBuffer&,
+                       Released<Vec>& out) const;
 
   // The paper's door: takes a value that nothing bounds, and a claim. Records the claim; charges by
   // the public bound if the value is in fact bounded, and ∞ otherwise.
