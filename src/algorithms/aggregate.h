@@ -8,7 +8,7 @@
 // Both also estimate (1/M) Σ‖Δ_i‖², the mean squared length of the updates, which adaptive step sizes need:
 //   LocalNoise      mean ‖c_i‖² − dσ², from what was released anyway
 //   TrustedServer   λΣ‖Δ_i‖² travels as one more coordinate of the sum, with the same noise. With
-//                   λ ≤ Bounded::FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
+//                   λ ≤ FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
 #include "algorithms/algorithm.h"
 
 namespace tacit {

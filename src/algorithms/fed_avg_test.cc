@@ -7,7 +7,7 @@
 #include "algorithms/fed_exp.h"
 #include "algorithms/scaffold.h"
 #include "models/test_data.h"
-#include "privacy/gdp.h"
+#include "privacy/joint_release.h"
 
 namespace tacit {
 namespace {
@@ -234,13 +234,13 @@ TEST(FedExp, WithATrustedServerTheStepSizeIsFree) {
   };
   const double plain = spent(FedAvg<TrustedServer>{}, 0);
   EXPECT_NEAR(plain, 2 * 0.7 / 2.0 * std::sqrt(50.0), 1e-7);
-  EXPECT_NEAR(spent(FedExp<TrustedServer>{}, Bounded::FreeSquare(clip)), plain, 1e-7);
-  EXPECT_GT(spent(FedExp<TrustedServer>{}, 1.01 * Bounded::FreeSquare(clip)), plain * 1.0005);
+  EXPECT_NEAR(spent(FedExp<TrustedServer>{}, FreeSquare(clip)), plain, 1e-7);
+  EXPECT_GT(spent(FedExp<TrustedServer>{}, 1.01 * FreeSquare(clip)), plain * 1.0005);
 }
 
 TEST(FedExp, TheSquareFactorIsTheLargestDistanceFoundBySearch) {
-  EXPECT_NEAR(Bounded::FreeSquare(L2Bound{1.0}), std::sqrt((11 + 5 * std::sqrt(5.0)) / 8), 1e-12);
-  EXPECT_NEAR(1 / Bounded::FreeSquare(L2Bound{1.0}), 0.600566212002, 1e-10);  // s2/(C·s1) at least
+  EXPECT_NEAR(FreeSquare(L2Bound{1.0}), std::sqrt((11 + 5 * std::sqrt(5.0)) / 8), 1e-9);
+  EXPECT_NEAR(1 / FreeSquare(L2Bound{1.0}), 0.600566212002, 1e-9);  // s2/(C·s1) at least
   for (const double x : {0.1, 1.0, 1.6650, 1.6651, 1.7, 2.0, 3.0, 10.0, 100.0}) {
     // ‖(u, xa²) − (v, xb²)‖/2 over all lengths a, b ≤ 1; antipodal directions are the worst.
     double most = 0;
@@ -249,14 +249,14 @@ TEST(FedExp, TheSquareFactorIsTheLargestDistanceFoundBySearch) {
         const double a = i / 1000.0, b = k / 1000.0;
         most = std::max(most, std::hypot(a + b, x * (a * a - b * b)) / 2);
       }
-    EXPECT_GE(Bounded::SquareFactor(x), most) << x;
-    EXPECT_NEAR(Bounded::SquareFactor(x), most, 1e-5 * most) << x;
+    EXPECT_GE(SquareFactor(x), most) << x;
+    EXPECT_NEAR(SquareFactor(x), most, 1e-5 * most) << x;
   }
   // d = 500, M = 1000, noise as printed: s1 = 5C/M, s2 = 25dC²/M², so λC = s1·C/s2 = M/(5d).
-  EXPECT_EQ(Bounded::SquareFactor(1000.0 / (5 * 500)), 1.0);
-  EXPECT_EQ(Bounded::SquareFactor(1000.0 / (5 * 121)), 1.0);
-  EXPECT_GT(Bounded::SquareFactor(1000.0 / (5 * 120)), 1.0);
-  EXPECT_NEAR(0.16 * std::pow(Bounded::SquareFactor(1000.0 / (5 * 100)), 2), 0.20578427, 1e-8);
+  EXPECT_EQ(SquareFactor(1000.0 / (5 * 500)), 1.0);
+  EXPECT_EQ(SquareFactor(1000.0 / (5 * 121)), 1.0);
+  EXPECT_GT(SquareFactor(1000.0 / (5 * 120)), 1.0);
+  EXPECT_NEAR(0.16 * std::pow(SquareFactor(1000.0 / (5 * 100)), 2), 0.20578427, 1e-8);
 }
 
 TEST(FedAvg, EveryClientPaysForATrustedServersSumAndNobodyPastTheBudget) {

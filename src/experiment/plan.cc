@@ -7,6 +7,7 @@
 #include "data/catalogue.h"
 #include "experiment/build.h"
 #include "privacy/claims.h"
+#include "privacy/joint_release.h"
 #include "privacy/schedule.h"
 
 namespace tacit {
@@ -333,7 +334,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       stated ? Mu::Proven(std::sqrt(static_cast<double>(p.rounds)) * 2 / c.algorithm.noise_multiplier)
              : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
-    p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : Bounded::FreeSquare(clip);
+    p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : FreeSquare(clip);
   p.mu_budget = budget.value();
   if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
     return Fail(Code::kInvalidArgument,
@@ -393,7 +394,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const double x = MulUp(p.square, clip.value());
   const L2Bound term = p.square == 0 ? clip
                        : p.adjacency == Adjacency::kReplaceOne
-                           ? L2Bound::Proven(MulUp(clip.value(), Bounded::SquareFactor(x)))
+                           ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))
                            : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
   const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, most,
                                                by_client ? p.roundings

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "data/preprocess.h"
+#include "privacy/joint_release.h"
 
 namespace tacit {
 namespace {
@@ -87,25 +88,6 @@ Bounded Bounded::ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda) {
   const double length = MulUp(c.value(), SqrtUp(AddUp(1.0, MulUp(ratio, ratio))));
   return Bounded(x, L2Bound::Proven(MulUp(c.value(), SquareFactor(ratio))), L2Bound::Proven(length), 1,
                  EntrustedSum::Roundings(1, x.size()), {});
-}
-
-double Bounded::SquareFactor(double x) {
-  const double kappa = MulUp(x, x);
-  // h(β) = (1 + β)²(1 + κ(1 − β)²)/4 has h(1) = 1, and 1 − h(β) ≥ 0 on [0, 1] exactly while
-  // κ(1 + β)²(1 − β) ≤ 3 + β, whose left side over the right is largest at β = √5 − 2.
-  constexpr double kFree = 2.772542485937368;  // (11 + 5√5)/8, rounded down
-  if (kappa <= kFree) return 1.0;
-  // Beyond it: h′ = 0 where 1 + κ(1 − β)² = κ(1 + β)(1 − β), that is 2κβ² − 2κβ + 1 = 0, and h rises up to
-  // the smaller root.
-  const double beta = (1 - std::sqrt(1 - 2 / kappa)) / 2;
-  const double h = (1 + beta) * (1 + beta) * (1 + kappa * (1 - beta) * (1 - beta)) / 4;
-  // At a maximum an error of β by a few units changes h by their square; the rest is a dozen roundings.
-  return std::sqrt(std::max(1.0, h)) * (1 + 32 * kUnitRoundoff);
-}
-
-double Bounded::FreeSquare(L2Bound c) {
-  constexpr double kRoot = 1.6650953383927;  // √((11 + 5√5)/8) = φ^{5/2}/2, rounded down
-  return DivDown(kRoot, c.value()) * (1 - 4 * kUnitRoundoff);
 }
 
 void Bounded::Entrust(Entrusted& out) const {

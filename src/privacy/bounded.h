@@ -53,12 +53,9 @@ class Bounded {
   static Bounded Clip(Private<Vec>& v, L2Bound c);
 
   // The same with one coordinate more, λ‖v‖²: the vector and its squared length, to be released together with
-  // the same noise on every coordinate. Two such terms differ by at most 2C·SquareFactor(λC) in all.
+  // the same noise on every coordinate. Two such terms differ by at most 2C·SquareFactor(λC) in all
+  // (joint_release.h).
   static Bounded ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda);
-  // max over 0 ≤ β ≤ 1 of (1 + β)/2·√(1 + κ(1 − β)²), κ = x², rounded up. It is 1 exactly up to
-  // κ = (11 + 5√5)/8: antipodal vectors have equal lengths, so the two differences are never large together.
-  static double SquareFactor(double x);
-  static double FreeSquare(L2Bound c);  // the largest λ with SquareFactor(λC) = 1, rounded down
 
   // What goes to an aggregator whom the clients trust with it.
   void Entrust(Entrusted& out) const;

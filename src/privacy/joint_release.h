@@ -20,4 +20,9 @@ namespace tacit {
 // Holds for replace-one only: a vector that is zeroed moves both.
 Mu MeanAndSquaresMu(L2Bound clip, NoiseStd mean, NoiseStd squares, std::uint64_t vectors);
 
+// √(max g) for √κ = root, rounded up; 1 exactly where the squares cost nothing. The same with one noise for
+// all coordinates: (v, λ‖v‖²) and (v′, λ‖v′‖²) differ by at most 2C·SquareFactor(λC).
+double SquareFactor(double root);
+double FreeSquare(L2Bound clip);  // a λ with SquareFactor(λC) = 1, next to the largest
+
 }  // namespace tacit

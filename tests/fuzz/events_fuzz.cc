@@ -4,7 +4,8 @@
 #include "privacy/calibrate.h"
 #include "privacy/event_json.h"
 
-// A list of events that parses is written and read again as the same; it is scaled, or that is refused in words.
+// A list of events that parses is written and read again as the same; it is scaled, or that is refused in
+// words.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto file = tacit::ParseEvents({reinterpret_cast<const char*>(data), size}, "fuzz.json");
   if (!file.ok()) {
