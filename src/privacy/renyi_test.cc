@@ -2,6 +2,7 @@
 #include "privacy/renyi.h"
 #include "privacy/accountant_cases.h"
 #include "privacy/gdp.h"
+#include "privacy/loss.h"
 
 namespace tacit {
 namespace {
@@ -46,6 +47,25 @@ TEST(RenyiEpsilonOf, SitsAboveTheExactAccount) {
     EXPECT_GE(renyi, EpsilonOf(account, 1e-5).lower);
     EXPECT_LT(renyi, 1.5 * EpsilonOf(account, 1e-5).upper + 0.1);
   }
+}
+
+// Exact binomial sums of Mironov, Talwar and Zhang (2019), section 3.3, by mpmath with 50 digits.
+TEST(RenyiDivergence, SampledGaussiansAtWholeOrders) {
+  const auto divergence = [](double q, double sigma, double alpha) {
+    return PoissonRemoveLoss(q, 1 / sigma)->At(alpha - 1).value / (alpha - 1);
+  };
+  EXPECT_NEAR(divergence(0.01, 1, 2) / 0.00017181342207454793, 1, 1e-10);
+  EXPECT_NEAR(divergence(0.1, 2, 8) / 0.013725430103219918, 1, 1e-10);
+}
+
+// Kinds of release that are not offered can be accounted for by what dominates them, and the result is above
+// values for the kind itself: random allocation of k of 100 steps by k releases without sampling (the
+// intervals are by Feldman and Shenfeld's accountant), messages that are shuffled by one that is not
+// (Feldman, McMillan, Talwar 2021, Theorem 3.1).
+TEST(RenyiEpsilonOf, WhatIsNotOfferedIsDominated) {
+  EXPECT_GE(EpsilonOf(Account(Adjacency::kAddOrRemove, Gaussian(1)), 1e-5).upper, 0.6426947405923663);
+  EXPECT_GE(EpsilonOf(Account(Adjacency::kAddOrRemove, Gaussian(0.5), 10), 1e-6).upper, 2.526884245613232);
+  EXPECT_GE(EpsilonOf(Account(Adjacency::kReplaceOne, Pure(1)), 1e-6).upper, 0.072554924887004856);
 }
 
 TEST(RenyiEpsilonOf, Edges) {
