@@ -53,16 +53,25 @@ double GaussianTradeOff(double mu, double alpha) {
 
 // ---- Groups.
 
-// (e^{gx} − 1)/(e^x − 1), rounded up.
-double Steps(double size, double x) {
-  if (size * x < 1e-9)
-    return size * (1 + size * x) * (1 + 4 * kU);   // each of g terms is at most e^{(g − 1)x}
-  return std::expm1(size * x * (1 + 4 * kU)) / std::expm1(x) * (1 + 16 * kU);
+// log of (e^{gx} − 1)/(e^x − 1) = (g − 1)x + log(1 − e^{−gx}) − log(1 − e^{−x}), rounded up. The number
+// itself leaves the doubles already for moderate x.
+double LogSteps(double size, double x) {
+  if (size == 1) return 0;
+  if (size * x < 1e-9) return (std::log(size) + size * x) * (1 + 8 * kU);  // a term is at most e^{(g − 1)x}
+  const double grown = (size - 1) * x, far = std::log(-std::expm1(-size * x)),
+               near = std::log(-std::expm1(-x));
+  return grown + far - near + 32 * kU * (1 + grown - far - near);
+}
+double Steps(double size, double x) {  // ∞ where it is too large
+  return std::exp(LogSteps(size, x)) * (1 + 16 * kU);
 }
 
-// δ of a group at size·each, at most, where that of one unit at `each` is at most `delta`.
+// δ of a group at size·each, at most, where that of one unit at `each` is at most `delta`. Curves are not
+// followed below 1e-290: what has underflowed there is no bound that may be multiplied.
 double WholeCurve(double size, double delta, double each) {
-  return delta == 0 ? 0 : std::min(1.0, MulUp(delta, Steps(size, each)));
+  delta = std::max(delta, 1e-290);
+  const double log = std::log(delta) + LogSteps(size, each) + 1e-12;  // all rounding there is below 0
+  return log >= 0 ? 1 : std::min(1.0, std::exp(log));
 }
 
 struct Grouped {
@@ -160,7 +169,7 @@ std::function<double(double)> PrivacyCurve::OneUnitNear(double delta) const {
   for (int i = 0; i < 2; ++i) {
     const Result<Bracket> e = single_.EpsilonAt(Delta::Proven(level));
     if (!e.ok() || !std::isfinite(e->upper)) break;
-    level = std::max(delta / Steps(size_, e->upper), 1e-250);
+    level = std::exp(std::max(std::log(delta) - LogSteps(size_, e->upper), std::log(1e-250)));
   }
   return single_.CurveNear(Delta::Proven(level));
 }
@@ -245,7 +254,7 @@ Result<Bracket> PrivacyCurve::EpsilonAt(Delta delta) const {
 namespace {
 
 double BetaFrom(double epsilon, double delta, double alpha) {
-  const double grown = std::exp(epsilon) * alpha;
+  const double grown = alpha == 0 ? 0 : std::exp(epsilon) * alpha;  // 0 times ∞ where e^ε overflows
   const double first = (1 - delta) - grown - 8 * kU * (1 + grown);
   const double second = std::exp(-epsilon) * ((1 - delta) - alpha - 4 * kU) * (1 - 8 * kU);
   return std::max({0.0, first, second});

@@ -237,6 +237,34 @@ TEST(Groups, GrowWithTheirSize) {
   }
 }
 
+TEST(Groups, WhereTheFactorOfTheRuleOverflows) {
+  // e^{gε} is beyond the doubles in all of these; the account without sampling, or none, is what remains.
+  const auto check = [](const Accountant& account, std::uint32_t size, double delta) {
+    const PrivacyCurve curve = CurveOf(account, size);
+    const Bracket one = tacit::EpsilonOf(account, delta), e = EpsilonOf(curve, delta);
+    EXPECT_GE(e.upper, one.upper);
+    EXPECT_GE(e.lower, 0);
+    for (const double epsilon : {0.0, 1.0, one.upper, 1e3, 1e5}) {
+      const double d = DeltaUpper(curve, epsilon);
+      EXPECT_TRUE(d >= 0 && d <= 1) << epsilon;
+      const double near = curve.CurveNear(Of<Delta>(delta))(epsilon);
+      EXPECT_TRUE(near >= 0 && near <= 1) << epsilon;
+    }
+    return e.upper;
+  };
+  const double without = GdpEpsilon(Of<Mu>(2 / 0.4 * std::sqrt(1000)), Of<Delta>(1e-5)).upper;
+  EXPECT_LE(check(Account(Adjacency::kAddOrRemove, Poisson(0.1, 1 / 0.4), 1000), 2, 1e-5),
+            without * (1 + 1e-12));
+  check(Account(Adjacency::kAddOrRemove, Poisson(0.001, 1 / 0.3), 1000000), 5, 1e-5);
+  check(Account(Adjacency::kAddOrRemove, Poisson(0.01, 1), 1000000000000), 2, 1e-5);
+  check(Account(Adjacency::kReplaceOne, RenyiEvent{{{2, Of<Epsilon>(1e4)}, {64, Of<Epsilon>(1e6)}}}, 3), 3,
+        1e-5);
+  // A curve that has underflowed is not multiplied: a group's δ never falls below that of one unit.
+  const Accountant tiny = Account(Adjacency::kAddOrRemove, Poisson(0.5, 1), 1);
+  EXPECT_GE(DeltaUpper(CurveOf(tiny, 40), 60), DeltaUpper(CurveOf(tiny), 60));
+  EXPECT_GT(DeltaUpper(CurveOf(tiny, 40), 2000), 0);
+}
+
 TEST(Groups, OfSampledUnitsCoverTheTruePair) {
   // g units with one value each, sampled apart: Σ_j Bin(g, q)(j) N(jμ, 1) against N(0, 1), one round.
   for (const double q : {0.01, 0.3})
