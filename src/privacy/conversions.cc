@@ -189,6 +189,7 @@ Result<Bracket> PrivacyCurve::DeltaAt(Epsilon epsilon) const {
   if (grouped_) {
     TACIT_TRY(out, grouped_->DeltaAt(epsilon));
     if (size_ > 1 && !gaussian_) out.lower = 0;
+    if (!exact_) out.method = "the account without sampling";
   }
   if (size_ == 1 || gaussian_) return out;
   TACIT_TRY(const Bracket one, single_.DeltaAt(epsilon));
@@ -210,6 +211,7 @@ Result<Bracket> PrivacyCurve::EpsilonAt(Delta delta) const {
   if (grouped_) {
     TACIT_TRY(out, grouped_->EpsilonAt(delta));
     if (size_ > 1 && !gaussian_) out.lower = 0;
+    if (!exact_) out.method = "the account without sampling";
   }
   if (size_ == 1 || gaussian_) return out;
   TACIT_TRY(const Bracket one, single_.EpsilonAt(delta));
