@@ -356,8 +356,9 @@ Result<int> CompareReleases(const Common& common, const ReleaseArguments& a) {
   }
   TACIT_TRY(const Delta delta, a.asked.DeltaOr(usual));
   const Stopwatch watch;
-  TACIT_TRY(const Bracket exact, account->EpsilonAt(delta));
+  TACIT_TRY(Bracket exact, account->EpsilonAt(delta));
   TACIT_TRY(const std::vector<Comparison> all, Compare(*account, delta, exact));
+  exact = {std::min(exact.lower, all.back().epsilon), all.back().epsilon, all.back().title};
   Answer answer{.title = title, .epsilon = exact, .seconds = watch.seconds()};
   for (const Comparison& c : all) answer.more[c.name] = c.applies ? Number(c.epsilon) : json(nullptr);
   TACIT_TRY(const int code, Print(common, *account, delta, a.asked, std::move(answer)));

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "privacy/compare.h"
 #include "privacy/gdp.h"
 #include "privacy/grid.h"
 #include "privacy/renyi.h"
@@ -732,9 +733,17 @@ Status Accountant::Compose(const Accountant& other) {
 
 Result<Bracket> Accountant::EpsilonAt(tacit::Delta delta) const {
   if (lines_.empty()) return Bracket{0, 0, "nothing was released"};
-  return Worst(
-      *this, [&](const Model& m) { return EpsilonOfModel(m, options_, delta.value()); },
+  bool wide = false;  // of the pairs' own brackets: then another way may be better
+  Bracket out = Worst(
+      *this,
+      [&](const Model& m) {
+        Bracket b = EpsilonOfModel(m, options_, delta.value());
+        wide = wide || b.upper > 1.001 * b.lower;
+        return b;
+      },
       [&](const Model& m, const Bracket& sofar) { return Harmless(m, sofar.lower, delta.value()); });
+  if (wide) TACIT_OK(Tighten(*this, delta, out));
+  return out;
 }
 
 Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {

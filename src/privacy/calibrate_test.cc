@@ -202,6 +202,52 @@ TEST(Compare, TheTheoremsAndTheirOrder) {
   }
 }
 
+TEST(Compare, NoTheoremIsBetterThanTheAccountant) {
+  // Mostly ε-DP releases and a little zCDP, of which nothing but Rényi divergences is known: those of
+  // everything are worse than the optimal composition.
+  Accountant mixed(Adjacency::kReplaceOne);
+  ASSERT_TRUE(mixed.Compose(LaplaceEvent{Epsilon(1e-6)}, 1000000).ok());
+  ASSERT_TRUE(mixed.Compose(DiscreteLaplaceEvent{Epsilon(0.001), 3}, 1000).ok());
+  ASSERT_TRUE(mixed.Compose(ScalarDpEvent{Epsilon(0.01)}, 10).ok());
+  ASSERT_TRUE(mixed.Compose(ApproximateEvent{Epsilon(0.01), Delta(1e-9)}, 10).ok());
+  Accountant without = mixed;
+  ASSERT_TRUE(mixed.Compose(ZcdpEvent{Rho(1e-6)}).ok());
+  const double ours = EpsilonOf(mixed, 1e-6).upper;
+  EXPECT_LT(ours, 0.4333);
+  EXPECT_GE(ours, EpsilonOf(without, 1e-6).lower);
+  const auto renyi = RenyiEpsilon(mixed, Delta(1e-6));
+  ASSERT_TRUE(renyi.ok());
+  EXPECT_GT(*renyi, 0.44);
+
+  std::vector<Accountant> accounts = {mixed};
+  const std::vector<PrivacyEvent> kinds = {ZcdpEvent{Rho(0.01)},
+                                           RenyiEvent{{{4, Epsilon(0.01)}, {32, Epsilon(0.2)}}},
+                                           DiscreteGaussianEvent{.sigma = NoiseStd(20.0), .dimension = 10},
+                                           Pure(0.1),
+                                           LaplaceEvent{Epsilon(0.05)},
+                                           Gaussian(0.1),
+                                           ApproximateEvent{Epsilon(0.1), Delta(1e-8)}};
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    for (std::size_t j = 0; j < 3; ++j) {
+      Accountant two = Account(Adjacency::kReplaceOne, kinds[i], 1 + 9 * i);
+      ASSERT_TRUE(two.Compose(kinds[j], 3).ok());
+      accounts.push_back(std::move(two));
+    }
+  accounts.push_back(Account(Adjacency::kReplaceOne, Fixed(0.001, 1), 3));
+  accounts.push_back(Account(Adjacency::kAddOrRemove, Poisson(1e-5, 0.5), 10));
+  for (const Accountant& account : accounts) {
+    const Bracket own = EpsilonOf(account, 1e-6);
+    const auto all = Compare(account, Delta(1e-6), own);
+    ASSERT_TRUE(all.ok());
+    for (const Comparison& c : *all) {
+      const double epsilon = c.applies ? c.epsilon : kInf;
+      EXPECT_GE(epsilon, own.upper * (1 - 1e-3)) << c.name;
+      EXPECT_GE(epsilon, own.lower) << c.name;
+      EXPECT_LE(Of(*all, "exact"), epsilon) << c.name;
+    }
+  }
+}
+
 TEST(Compare, ClosedFormsForPureReleases) {
   const auto all = Compared(Account(Adjacency::kReplaceOne, Pure(0.1), 100), 1e-6);
   EXPECT_NEAR(Of(all, "basic"), 10, 1e-12);

@@ -24,8 +24,16 @@ struct Comparison {
 //   zcdp       ρ + 2√(ρ ln 1/δ), ρ = Σ ρ_i (see ZcdpCost); not for samples and (ε, δ)-DP
 //              (Bun, Steinke 2016)
 //   rdp        Rényi divergences of all orders, with the best conversion known
-//   exact      the accountant
+//   exact      the accountant, or the least of the others should that be smaller by a hair
 // δ_i = 0 for releases that are ε-DP; the others share δ, or half of it, equally.
 Result<std::vector<Comparison>> Compare(const Accountant&, Delta, const Bracket& exact);
+
+// Lowers the upper end of an account's ε to what other certified ways give, where that is less: the first
+// three theorems above, and, if some events are known by Rényi divergences only (see KnownByRenyi), those
+// taken together as one (ε_B, δ_B)-DP release beside the losses of the others, for a few shares δ_B of δ.
+Status Tighten(const Accountant&, Delta, Bracket& epsilon);
+
+// Nothing finer than Rényi divergences is known: zCDP, Rényi curves, sums and vectors of discrete Gaussians.
+bool KnownByRenyi(const PrivacyEvent&);
 
 }  // namespace tacit
