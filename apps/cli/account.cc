@@ -50,10 +50,6 @@ Result<double> Multiplier(const GaussianArguments& a, Adjacency adjacency) {
 Result<int> Gaussian(const Common& common, const GaussianArguments& a) {
   TACIT_OK(common.ExpectNoSets("account"));
   TACIT_TRY(const std::uint64_t count, ParseCount(a.rounds, "--rounds"));
-  if (!(*a.asked.delta > 0 && *a.asked.delta < 1))
-    return Fail(Code::kInvalidArgument,
-                "--delta = {}: must be in (0, 1); Gaussian noise reaches no δ of 0, use e.g. 1e-6",
-                *a.asked.delta);
   TACIT_TRY(const Delta delta, a.asked.DeltaOr());
   TACIT_TRY(const Adjacency adjacency, a.asked.AdjacencyOr(Adjacency::kReplaceOne));
   const Stopwatch watch;
@@ -182,7 +178,14 @@ Result<int> OfLedger(const Common& common, const std::string& where, const Asked
 }  // namespace
 
 void AddAccount(CLI::App& app, Invocation& run) {
-  CLI::App* verb = AddVerb(app, run, "account", "what noise costs, and what runs have spent", "");
+  CLI::App* verb =
+      AddVerb(app, run, "account", "what noise costs, and what runs have spent",
+              "  tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-5\n"
+              "  tacit account subsampled-gaussian --noise-multiplier 1 --rate 0.01 --rounds 1000 "
+              "--delta 1e-5\n"
+              "  tacit account events releases.json --delta 1e-5 --json\n"
+              "  tacit account ledger runs/demo-20260101T120000\n"
+              "  tacit account gaussian --help                     the flags of one of them\n");
   verb->require_subcommand(1);
   {
     CLI::App* sub = AddVerb(
@@ -192,17 +195,27 @@ void AddAccount(CLI::App& app, Invocation& run) {
         "  tacit account gaussian --epsilon 1 --rounds 100 --delta 1e-5      the multiplier it needs\n"
         "  tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-5 --plot\n");
     auto a = std::make_shared<GaussianArguments>();
-    sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity")->type_name("Z");
+    sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity")
+        ->type_name("Z")
+        ->check(IsNumber());
     sub->add_option("--sigma", a->sigma, "standard deviation of the noise; with --sensitivity or --clip")
-        ->type_name("S");
+        ->type_name("S")
+        ->check(IsNumber());
     sub->add_option("--sensitivity", a->sensitivity,
                     "largest distance between the values of neighbouring data sets")
-        ->type_name("C");
+        ->type_name("C")
+        ->check(IsNumber());
     sub->add_option("--clip", a->clip,
                     "bound of one contribution to a sum; the sensitivity is twice that for replace-one")
-        ->type_name("C");
-    sub->add_option("--epsilon", a->epsilon, "asks for the multiplier that keeps this ε")->type_name("E");
-    sub->add_option("--rounds", a->rounds, "number of releases")->type_name("T")->capture_default_str();
+        ->type_name("C")
+        ->check(IsNumber());
+    sub->add_option("--epsilon", a->epsilon, "asks for the multiplier that keeps this ε")
+        ->type_name("E")
+        ->check(IsNumber());
+    sub->add_option("--rounds", a->rounds, "number of releases")
+        ->type_name("T")
+        ->check(IsNumber())
+        ->capture_default_str();
     AddAsked(sub, a->asked, true, "which data sets are neighbours; replace-one unless given");
     sub->callback([a, &run] { run.action = [a, &run] { return Gaussian(run.common, *a); }; });
   }

@@ -23,6 +23,8 @@ struct Asked {
   Result<Delta> DeltaOr(std::optional<Delta> otherwise = std::nullopt) const;
   Result<Adjacency> AdjacencyOr(Adjacency usual) const;
 };
+// For options that hold a number: refuses everything else in words, the empty text included.
+CLI::Validator IsNumber();
 // --delta, --adjacency, --curve, --plot, --group, --trade-off and --belief.
 void AddAsked(CLI::App* sub, Asked&, bool delta_required, const char* adjacency_help);
 
@@ -35,6 +37,9 @@ struct Answer {
 };
 // ε at δ, its bracket, the adjacency, the method and, if asked for, the curve; as text or as JSON.
 Result<int> Print(const Common&, const Accountant&, Delta, const Asked&, Answer);
+
+// "the truth lies in [lower, upper]", rounded outwards.
+std::string Between(const Bracket&);
 
 // What the account means to a group of units, to a test and to someone with beliefs, as far as asked for.
 struct Meaning {

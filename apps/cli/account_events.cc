@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "account.h"
@@ -30,8 +32,19 @@ Result<Adjacency> Asked::AdjacencyOr(Adjacency usual) const {
   return ParseAdjacency(adjacency);
 }
 
+CLI::Validator IsNumber() {
+  return {[](const std::string& text) -> std::string {
+            char* end = nullptr;
+            std::strtod(text.c_str(), &end);
+            const bool number = !text.empty() && !std::isspace(static_cast<unsigned char>(text[0])) &&
+                                end == text.c_str() + text.size();
+            return number ? "" : fmt::format("\"{}\" is not a number; give one like 10 or 1e-6", text);
+          },
+          ""};
+}
+
 void AddAsked(CLI::App* sub, Asked& a, bool delta_required, const char* adjacency_help) {
-  auto* delta = sub->add_option("--delta", a.delta, "δ, in [0, 1)")->type_name("D");
+  auto* delta = sub->add_option("--delta", a.delta, "δ, in [0, 1)")->type_name("D")->check(IsNumber());
   if (delta_required) delta->required();
   sub->add_option("--adjacency", a.adjacency, adjacency_help)
       ->check(CLI::IsMember({"replace-one", "add-remove", "zero-out"}))
@@ -43,6 +56,17 @@ void AddAsked(CLI::App* sub, Asked& a, bool delta_required, const char* adjacenc
 
 namespace {
 
+// Under replace-one the curve of a Poisson sample needs more than the distance of two values.
+const char* const kNorms =
+    "the sensitivity bounds both the norm of a unit's value and the distance of two (2C for a sum clipped at "
+    "C)";
+bool NeedsNorms(const Accountant& account) {
+  return account.adjacency() == Adjacency::kReplaceOne &&
+         std::any_of(account.lines().begin(), account.lines().end(), [](const Accountant::Line& l) {
+           return std::holds_alternative<PoissonGaussianEvent>(l.event);
+         });
+}
+
 // δ(ε) from 0 to half as much again as the ε in question.
 constexpr int kCurve = 15;
 struct CurvePoint {
@@ -53,7 +77,8 @@ Result<std::vector<CurvePoint>> CurveOf(const Accountant& account, double epsilo
   const double top = std::isfinite(epsilon) && epsilon > 0 ? 1.5 * epsilon : 10;
   std::vector<CurvePoint> out;
   for (int i = 0; i <= kCurve; ++i) {
-    TACIT_TRY(const Epsilon at, Epsilon::Of(top * i / kCurve));
+    // With as many digits as are printed, so that what is printed beside it holds there.
+    TACIT_TRY(const Epsilon at, Epsilon::Of(std::strtod(Digits(top * i / kCurve).c_str(), nullptr)));
     TACIT_TRY(Bracket d, account.DeltaAt(at));
     out.push_back({at.value(), std::move(d)});
   }
@@ -69,7 +94,7 @@ void PrintCurve(const std::vector<CurvePoint>& curve, bool bars) {
   for (const CurvePoint& p : curve)
     if (p.delta.upper > 1e-30) least = std::min(least, p.delta.upper / 10);
   for (const CurvePoint& p : curve) {
-    std::vector<std::string> row = {Digits(p.epsilon), DigitsUp(p.delta.upper), Digits(p.delta.lower)};
+    std::vector<std::string> row = {Digits(p.epsilon), DigitsUp(p.delta.upper), DigitsDown(p.delta.lower)};
     if (bars) {
       const double part = p.delta.upper > least ? 1 - std::log(p.delta.upper) / std::log(least) : 0;
       std::string bar;
@@ -82,6 +107,11 @@ void PrintCurve(const std::vector<CurvePoint>& curve, bool bars) {
 }
 
 }  // namespace
+
+std::string Between(const Bracket& b) {
+  const int digits = b.upper - b.lower <= 1e-11 * b.upper ? 17 : 12;
+  return fmt::format("the truth lies in [{}, {}]", DigitsDown(b.lower, digits), DigitsUp(b.upper, digits));
+}
 
 Result<int> Print(const Common& common, const Accountant& account, Delta delta, const Asked& a,
                   Answer answer) {
@@ -97,6 +127,7 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
     TACIT_TRY(curve, CurveOf(account, e.upper));
   }
   TACIT_TRY(const Meaning meaning, MeaningOf(account, delta, a));
+  const bool needs_norms = NeedsNorms(account);
   if (common.json) {
     json out = {{"epsilon", Number(e.upper)}, {"epsilon_lower", Number(e.lower)},
                 {"delta", delta.value()},     {"method", e.method},
@@ -104,6 +135,7 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
     for (const CurvePoint& p : curve)
       out["curve"].push_back(
           {{"epsilon", p.epsilon}, {"delta", p.delta.upper}, {"delta_lower", p.delta.lower}});
+    if (needs_norms) out["assumes"] = kNorms;
     out.update(answer.more);
     out.update(meaning.more);
     return PrintJson(out);
@@ -114,12 +146,10 @@ Result<int> Print(const Common& common, const Accountant& account, Delta delta, 
   fmt::print("{}\n", Styled(stdout, Style::kBold,
                             fmt::format("{} at δ = {}", answer.title, DigitsUp(delta.value()))));
   line("ε", EpsilonText(e.upper, 12));
-  if (std::isfinite(e.upper)) {
-    const int digits = e.upper - e.lower <= 1e-11 * e.upper ? 17 : 12;
-    line("", fmt::format("the truth lies in [{:.{}g}, {:.{}g}]", e.lower, digits, e.upper, digits));
-  }
+  if (std::isfinite(e.upper)) line("", Between(e));
   for (const auto& [name, text] : answer.lines) line(name, text);
   line("adjacency", Name(account.adjacency()));
+  if (needs_norms) line("assumes", kNorms);
   line("method", e.method);
   for (const auto& [name, text] : meaning.lines) line(name, text);
   if (!curve.empty()) PrintCurve(curve, a.plot);
@@ -132,6 +162,10 @@ namespace {
 // ---- Sampled Gaussian rounds, ε-DP releases, PrivUnit.
 
 const char* const kSampledAdjacency = "add-remove for poisson, replace-one for fixed, unless given";
+const char* const kSampledNoise =
+    "σ divided by the sensitivity under the adjacency; with poisson samples and replace-one that must bound "
+    "both the "
+    "norm of a unit's value and the distance of two: 2C for a sum clipped at C";
 const char* const kUsualAdjacency = "which data sets are neighbours; replace-one unless given";
 
 struct SampledArguments {
@@ -238,7 +272,8 @@ Result<int> OfEvents(const Common& common, const std::string& where, const Asked
 struct ReleaseArguments {
   std::string mechanism = "gaussian", sampling = "poisson", events;
   std::optional<double> multiplier, sigma, each, rate, rounds;
-  double sensitivity = 1, dimension = 1, categories = 2, share = 1.0 / 3;
+  std::optional<double> dimension;
+  double sensitivity = 1, categories = 2, share = 1.0 / 3;
   Asked asked;
 };
 
@@ -249,11 +284,11 @@ void AddReleaseOptions(CLI::App* sub, ReleaseArguments& a, const char* each) {
       ->type_name("M")
       ->capture_default_str();
   sub->add_option("--events", a.events, "instead: a list of releases, see docs/events.md")->type_name("FILE");
-  const auto number = [&](const char* name, std::optional<double>& to, const char* help, const char* type) {
-    sub->add_option(name, to, help)->type_name(type);
+  const auto number = [&](const char* name, std::optional<double>& to, const std::string& help,
+                          const char* type) {
+    sub->add_option(name, to, help)->type_name(type)->check(IsNumber());
   };
-  number("--noise-multiplier", a.multiplier, "gaussian: σ divided by the sensitivity under the adjacency",
-         "Z");
+  number("--noise-multiplier", a.multiplier, fmt::format("gaussian: {}", kSampledNoise), "Z");
   number("--sigma", a.sigma, "discrete-gaussian: its parameter, in lattice steps", "S");
   number(each, a.each, "ε of one release, for all other mechanisms", "E");
   number("--rate", a.rate, "gaussian: share of the units that is sampled in a round", "Q");
@@ -261,15 +296,19 @@ void AddReleaseOptions(CLI::App* sub, ReleaseArguments& a, const char* each) {
   AddSampling(sub, a.sampling);
   sub->add_option("--sensitivity", a.sensitivity, "discrete mechanisms: in lattice steps")
       ->type_name("N")
+      ->check(IsNumber())
       ->capture_default_str();
-  sub->add_option("--dimension", a.dimension, "discrete-gaussian and priv-unit: of the vector")
+  sub->add_option("--dimension", a.dimension,
+                  "of the vector: of priv-unit, which needs it, and of discrete-gaussian, 1 unless given")
       ->type_name("N")
-      ->capture_default_str();
+      ->check(IsNumber());
   sub->add_option("--categories", a.categories, "randomised-response: number of values")
       ->type_name("K")
+      ->check(IsNumber())
       ->capture_default_str();
   sub->add_option("--scalar-share", a.share, "priv-unit: part of the ε of one release that is for the length")
       ->type_name("P")
+      ->check(IsNumber())
       ->capture_default_str();
 }
 
@@ -302,7 +341,10 @@ Result<ReleasePlan> ReleasesOf(const ReleaseArguments& a, bool sampled) {
                 a.mechanism);
   if (a.rounds) TACIT_OK(ParseCount(*a.rounds, "--rounds"));
   TACIT_TRY(const std::uint64_t sensitivity, ParseCount(a.sensitivity, "--sensitivity"));
-  TACIT_TRY(const std::uint64_t dimension, ParseCount(a.dimension, "--dimension"));
+  TACIT_TRY(const std::uint64_t dimension, ParseCount(a.dimension.value_or(1), "--dimension"));
+  if (m == ReleaseKind::kPrivUnit && !a.dimension)
+    return Fail(Code::kInvalidArgument,
+                "--mechanism priv-unit: needs --dimension, that of the vector, e.g. --dimension 100");
   TACIT_TRY(const std::uint64_t categories, ParseCount(a.categories, "--categories"));
   if (sensitivity > 0xffffffffU)
     return Fail(Code::kInvalidArgument, "--sensitivity = {}: must be below 2^32 lattice steps", sensitivity);
@@ -424,13 +466,13 @@ Result<int> Forward(const Common& common, const CalibrateArguments& a, const Acc
                 epsilon.value());
   // At that δ: ε as asked for, which the upper end of δ keeps, and what it is at least.
   TACIT_TRY(const Bracket e, account.EpsilonAt(Delta::Proven(d.upper)));
-  return Print(common, account, Delta::Proven(d.upper), a.releases.asked,
-               {.title = title,
-                .more = {{"solve", "delta"}, {"delta_lower", d.lower}},
-                .lines = {{"δ", fmt::format("{}, found for this ε", DigitsUp(d.upper, 12))},
-                          {"", fmt::format("the truth lies in [{:.12g}, {:.12g}]", d.lower, d.upper)}},
-                .epsilon = Bracket{std::min(e.lower, epsilon.value()), epsilon.value(), d.method},
-                .seconds = seconds});
+  return Print(
+      common, account, Delta::Proven(d.upper), a.releases.asked,
+      {.title = title,
+       .more = {{"solve", "delta"}, {"delta_lower", d.lower}},
+       .lines = {{"δ", fmt::format("{}, found for this ε", DigitsUp(d.upper, 12))}, {"", Between(d)}},
+       .epsilon = Bracket{std::min(e.lower, epsilon.value()), epsilon.value(), d.method},
+       .seconds = seconds});
 }
 
 Result<int> CalibrateReleases(const Common& common, const CalibrateArguments& a) {
@@ -515,13 +557,15 @@ void AddAccountEvents(CLI::App* verb, Invocation& run) {
                 "  tacit account subsampled-gaussian --noise-multiplier 1 --rate 0.01 --sampling fixed "
                 "--rounds 1000 --delta 1e-5 --curve\n");
     auto a = std::make_shared<SampledArguments>();
-    sub->add_option("--noise-multiplier", a->multiplier, "σ divided by the sensitivity under the adjacency")
+    sub->add_option("--noise-multiplier", a->multiplier, kSampledNoise)
         ->type_name("Z")
+        ->check(IsNumber())
         ->required();
     sub->add_option("--rate", a->rate, "share of the units that is sampled in a round")
         ->type_name("Q")
+        ->check(IsNumber())
         ->required();
-    sub->add_option("--rounds", a->rounds, "number of rounds")->type_name("T")->required();
+    sub->add_option("--rounds", a->rounds, "number of rounds")->type_name("T")->check(IsNumber())->required();
     AddSampling(sub, a->sampling);
     AddAsked(sub, a->asked, true, kSampledAdjacency);
     sub->callback([a, &run] { run.action = [a, &run] { return Sampled(run.common, *a); }; });
@@ -531,8 +575,11 @@ void AddAccountEvents(CLI::App* verb, Invocation& run) {
                             "  tacit account pure --epsilon 0.1 --rounds 100 --delta 1e-6\n"
                             "  tacit account pure --epsilon 0.1 --rounds 100 --delta 1e-6 --plot\n");
     auto a = std::make_shared<PureArguments>();
-    sub->add_option("--epsilon", a->epsilon, "of one release")->type_name("E")->required();
-    sub->add_option("--rounds", a->rounds, "number of releases")->type_name("T")->capture_default_str();
+    sub->add_option("--epsilon", a->epsilon, "of one release")->type_name("E")->check(IsNumber())->required();
+    sub->add_option("--rounds", a->rounds, "number of releases")
+        ->type_name("T")
+        ->check(IsNumber())
+        ->capture_default_str();
     AddAsked(sub, a->asked, true, kUsualAdjacency);
     sub->callback([a, &run] { run.action = [a, &run] { return PureReleases(run.common, *a); }; });
   }
@@ -540,12 +587,26 @@ void AddAccountEvents(CLI::App* verb, Invocation& run) {
     CLI::App* sub =
         AddVerb(*verb, run, "priv-unit", "ε of T vectors sent by PrivUnit and ScalarDP",
                 "  tacit account priv-unit --epsilon-direction 4 --epsilon-scalar 2 --dimension 100 "
-                "--rounds 50 --delta 1e-5\n");
+                "--rounds 50 --delta 1e-5\n"
+                "  tacit account priv-unit --epsilon-direction 0.5 --epsilon-scalar 0.2 --dimension 100 "
+                "--delta 1e-5 --group 2 --belief 0.1 --trade-off --json\n");
     auto a = std::make_shared<PrivUnitArguments>();
-    sub->add_option("--epsilon-direction", a->direction, "of the direction")->type_name("E")->required();
-    sub->add_option("--epsilon-scalar", a->scalar, "of the length")->type_name("E")->required();
-    sub->add_option("--dimension", a->dimension, "of the vector")->type_name("N")->required();
-    sub->add_option("--rounds", a->rounds, "number of vectors")->type_name("T")->capture_default_str();
+    sub->add_option("--epsilon-direction", a->direction, "of the direction")
+        ->type_name("E")
+        ->check(IsNumber())
+        ->required();
+    sub->add_option("--epsilon-scalar", a->scalar, "of the length")
+        ->type_name("E")
+        ->check(IsNumber())
+        ->required();
+    sub->add_option("--dimension", a->dimension, "of the vector")
+        ->type_name("N")
+        ->check(IsNumber())
+        ->required();
+    sub->add_option("--rounds", a->rounds, "number of vectors")
+        ->type_name("T")
+        ->check(IsNumber())
+        ->capture_default_str();
     AddAsked(sub, a->asked, true, kUsualAdjacency);
     sub->callback([a, &run] { run.action = [a, &run] { return PrivUnitReleases(run.common, *a); }; });
   }
@@ -553,7 +614,8 @@ void AddAccountEvents(CLI::App* verb, Invocation& run) {
     CLI::App* sub =
         AddVerb(*verb, run, "events", "ε of any releases, listed in a JSON file",
                 "  tacit account events releases.json --delta 1e-5\n"
-                "  tacit account events releases.json --json       the file may name a delta itself\n");
+                "  tacit account events releases.json --json       the file may name a delta itself\n"
+                "  tacit account events releases.json --group 2 --belief 0.1 --trade-off\n");
     auto where = std::make_shared<std::string>();
     auto a = std::make_shared<Asked>();
     sub->add_option("file", *where, "JSON: {\"adjacency\": …, \"events\": [{\"type\": …, \"count\": …}]}")
@@ -586,7 +648,7 @@ void AddCalibrate(CLI::App& app, Invocation& run) {
       "  tacit calibrate --epsilon 2 --delta 1e-5 --events releases.json                scales all noise\n"
       "  tacit calibrate --epsilon 2 --noise-multiplier 1 --rate 0.01 --rounds 1000 --solve delta\n");
   auto a = std::make_shared<CalibrateArguments>();
-  verb->add_option("--epsilon", a->epsilon, "the budget")->type_name("E");
+  verb->add_option("--epsilon", a->epsilon, "the budget")->type_name("E")->check(IsNumber());
   AddAsked(verb, a->releases.asked, false, "add-remove for poisson samples, else replace-one, unless given");
   AddReleaseOptions(verb, a->releases, "--epsilon-per-release");
   verb->add_option("--solve", a->solve,

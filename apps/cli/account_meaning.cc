@@ -1,29 +1,20 @@
 // What an account means to groups, to a test and to someone with beliefs: --group, --trade-off, --belief.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "account.h"
 #include "privacy/conversions.h"
 
 namespace tacit::cli {
 
-namespace {
-
-// Four digits, never above the value: the others are cut off.
-std::string DigitsDown(double v) {
-  if (!(std::isfinite(v) && v > 0)) return Digits(v);
-  const std::string text = fmt::format("{:.17e}", v);
-  return Digits(std::strtod((text.substr(0, 5) + text.substr(text.find('e'))).c_str(), nullptr));
-}
-
-}  // namespace
-
 void AddMeaning(CLI::App* sub, Asked& a) {
-  sub->add_option("--group", a.group, "also the ε of any G units together")->type_name("G");
+  sub->add_option("--group", a.group, "also the ε of any G units together")
+      ->type_name("G")
+      ->check(IsNumber());
   sub->add_flag("--trade-off", a.trade_off, "also prints the errors that no test of membership can beat");
   sub->add_option("--belief", a.belief, "also what an attacker with this prior belief can come to believe")
-      ->type_name("PRIOR");
+      ->type_name("PRIOR")
+      ->check(IsNumber());
 }
 
 Result<Meaning> MeaningOf(const Accountant& account, Delta delta, const Asked& a) {
@@ -41,6 +32,7 @@ Result<Meaning> MeaningOf(const Accountant& account, Delta delta, const Asked& a
                          {"method", e.method}};
     out.lines.emplace_back(fmt::format("ε of {} unit{}", size, size == 1 ? "" : "s"),
                            EpsilonText(e.upper, 12));
+    if (std::isfinite(e.upper)) out.lines.emplace_back("", Between(e));
     out.lines.emplace_back("", "by " + e.method);
   }
   if (a.belief) {

@@ -348,7 +348,8 @@ TEST_F(CliTest, AccountsForSampledAndOtherReleases) {
   EXPECT_EQ(rounds["rounds"].get<double>(), 1000);
   std::ofstream(home_ / "mixed.json") << R"({"adjacency": "add-remove", "events": [
     {"type": "pure", "epsilon": 0.1, "adjacency": "replace-one"}]})";
-  EXPECT_EQ(Run({"account", "events", "mixed.json", "--delta", "1e-5"}).code, kWrong);
+  EXPECT_EQ(Run({"account", "events", "mixed.json", "--delta", "1e-5"}).code,
+            static_cast<int>(Code::kMalformed));
 }
 
 TEST_F(CliTest, EveryAccountHasTheSameFields) {
@@ -397,6 +398,68 @@ TEST_F(CliTest, EveryAccountHasTheSameFields) {
   }
 }
 
+TEST_F(CliTest, TextNeverContradictsJson) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.01", "--rounds", "1000",
+            "--delta", "1e-5", "--sampling", "fixed"},
+           {"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.001", "--rounds", "7",
+            "--delta", "1e-6"},
+           {"account", "pure", "--epsilon", "0.1", "--rounds", "100", "--delta", "1e-6"},
+           {"calibrate", "--epsilon", "2", "--noise-multiplier", "1", "--rate", "0.01", "--rounds", "1000",
+            "--solve", "delta"}}) {
+    SCOPED_TRACE(command[1]);
+    const json exact = RunJson(command);
+    const std::string text = Run(command).out;
+    const auto bracket = [&](std::size_t from, double lower, double upper) {
+      const std::size_t at = text.find("the truth lies in [", from);
+      ASSERT_NE(at, std::string::npos) << text;
+      double low = 0, high = 0;
+      ASSERT_EQ(std::sscanf(text.c_str() + at, "the truth lies in [%lf, %lf]", &low, &high), 2) << text;
+      EXPECT_LE(low, lower);
+      EXPECT_GE(high, upper);
+      EXPECT_NEAR(low, lower, 1e-10 * lower);
+      EXPECT_NEAR(high, upper, 1e-10 * upper);
+    };
+    bracket(0, exact["epsilon_lower"].get<double>(), exact["epsilon"].get<double>());
+    if (exact.contains("delta_lower"))
+      bracket(text.find("found for this ε"), exact["delta_lower"].get<double>(),
+              exact["delta"].get<double>());
+  }
+}
+
+TEST_F(CliTest, SaysWhatSamplesAssumeUnderReplaceOne) {
+  const std::vector<std::string> command = {"account",
+                                            "subsampled-gaussian",
+                                            "--noise-multiplier",
+                                            "1",
+                                            "--rate",
+                                            "0.01",
+                                            "--rounds",
+                                            "10",
+                                            "--delta",
+                                            "1e-5"};
+  EXPECT_FALSE(RunJson(command).contains("assumes"));
+  std::vector<std::string> replace = command;
+  replace.insert(replace.end(), {"--adjacency", "replace-one", "--group", "2"});
+  EXPECT_NE(RunJson(replace)["assumes"].get<std::string>().find("both the norm"), std::string::npos);
+  const std::string text = Run(replace).out;
+  EXPECT_NE(text.find("both the norm of a unit's value and the distance of two"), std::string::npos) << text;
+  // The bracket of one unit, and that of the group.
+  const std::size_t first = text.find("the truth lies in [");
+  EXPECT_NE(text.find("the truth lies in [", first + 1), std::string::npos) << text;
+  EXPECT_NE(Run({"account", "subsampled-gaussian", "--help"}).out.find("clipped at C"), std::string::npos);
+  replace.insert(replace.end(), {"--sampling", "fixed"});
+  EXPECT_FALSE(RunJson(replace).contains("assumes"));
+}
+
+TEST_F(CliTest, NoDeltaIsAnswered) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"account", "gaussian", "--noise-multiplier", "1", "--delta", "0"},
+           {"account", "subsampled-gaussian", "--noise-multiplier", "1", "--rate", "0.1", "--rounds", "10",
+            "--delta", "0"}})
+    EXPECT_EQ(RunJson(command)["epsilon"], "inf") << command[1];
+}
+
 TEST_F(CliTest, ComparesCompositions) {
   const json r = RunJson({"account", "compare", "--mechanism", "pure", "--epsilon", "0.1", "--rounds", "100",
                           "--delta", "1e-6"});
@@ -414,6 +477,8 @@ TEST_F(CliTest, ComparesCompositions) {
 TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
   const std::vector<std::vector<std::string>> kVerbs = {{"train"},
                                                         {"plan"},
+                                                        {"account"},
+                                                        {"account", "claims"},
                                                         {"account", "gaussian"},
                                                         {"account", "ledger"},
                                                         {"account", "subsampled-gaussian"},

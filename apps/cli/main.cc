@@ -128,6 +128,12 @@ Error Explain(CLI::App& app, const CLI::ParseError& e) {
                     option->get_positional() ? option->get_type_name() : option->get_name(),
                     option->get_description(), help);
   }
+  if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr) {  // "Could not convert: --jobs = abc"
+    const std::string what = e.what();
+    const std::size_t at = what.find("--");
+    return Fail(Code::kInvalidArgument, "{}: {}: a number is expected{}", full,
+                at == std::string::npos ? what : what.substr(at), help);
+  }
   return Fail(Code::kInvalidArgument, "{}: {}{}", full, e.what(), help);
 }
 

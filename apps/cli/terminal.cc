@@ -93,6 +93,15 @@ std::string DigitsUp(double v, int significant) {
   return Digits(std::strtod(fmt::format("{}e{}", mantissa, exponent).c_str(), nullptr), significant);
 }
 
+std::string DigitsDown(double v, int significant) {
+  std::string text = Digits(v, significant);
+  if (!(std::isfinite(v) && v > 0) || std::strtod(text.c_str(), nullptr) <= v) return text;
+  // The other digits are cut off.
+  const std::string all = fmt::format("{:.17e}", v);
+  const auto kept = static_cast<std::size_t>(significant) + (significant > 1 ? 1 : 0);  // with the point
+  return Digits(std::strtod((all.substr(0, kept) + all.substr(all.find('e'))).c_str(), nullptr), significant);
+}
+
 std::string EpsilonText(double v, int significant) {
   return std::isinf(v) ? "inf (not private)" : DigitsUp(v, significant);
 }

@@ -18,6 +18,7 @@ std::size_t Width(std::string_view utf8);                  // columns, one per c
 std::string EpsilonText(double v, int significant = 4);      // rounded up: never below what was proved
 std::string Digits(double, int significant = 4);           // "0.01234", "1.2e-05"
 std::string DigitsUp(double, int significant = 4);         // the same, never below the value
+std::string DigitsDown(double, int significant = 4);       // never above it
 std::string Bytes(std::size_t);                            // "31.4 MB"
 std::string Duration(double seconds);                      // "8 s", "3 min 20 s"
 std::string Grouped(std::size_t);                          // "60,000"

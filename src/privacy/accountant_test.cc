@@ -253,6 +253,39 @@ TEST(Accountant, WhoeverIsSampledIsSeenWithLittleNoise) {
   }
 }
 
+TEST(Accountant, SamplesUnderReplaceOneNeedTheNormsToo) {
+  // Values in [c, c + 1], σ = 1: two are a distance of 1 apart, and yet (1 − q)N(0, 1) + qN(c + 1, 1) against
+  // the same with c has δ(ε) = q δ₁(ε), since whoever is sampled is seen.
+  const double q = 0.01, c = 20;
+  const auto normal = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * M_PI); };
+  const auto truth = [&](double epsilon) {
+    double sum = 0;
+    for (double x = -10; x < c + 12; x += 1e-3) {
+      const double p = (1 - q) * normal(x) + q * normal(x - c - 1),
+                   r = (1 - q) * normal(x) + q * normal(x - c);
+      sum += 1e-3 * std::max(0.0, p - std::exp(epsilon) * r);
+    }
+    return sum;
+  };
+  const Accountant distance = Account(Adjacency::kReplaceOne, Poisson(q, 1)),
+                   both = Account(Adjacency::kReplaceOne, Poisson(q, c + 1));
+  for (const double epsilon : {0.5, 1.0, 2.0}) {
+    EXPECT_NEAR(truth(epsilon) / (q * GdpDelta(Of<Epsilon>(epsilon), Of<Mu>(1)).upper), 1, 1e-6);
+    EXPECT_GT(truth(epsilon), 2 * DeltaOf(distance, epsilon).upper);  // so the distance is no Δ
+    EXPECT_LE(truth(epsilon), DeltaOf(both, epsilon).upper);
+  }
+  // Norms of at most C, distances of at most 2C: with Δ = 2C it holds, also for opposite values.
+  const Accountant clipped = Account(Adjacency::kReplaceOne, Poisson(q, 2));
+  for (const double epsilon : {0.01, 0.1, 0.5, 1.0}) {
+    double sum = 0;
+    for (double x = -12; x < 12; x += 1e-3) {
+      const double p = (1 - q) * normal(x) + q * normal(x - 1), r = (1 - q) * normal(x) + q * normal(x + 1);
+      sum += 1e-3 * std::max(0.0, p - std::exp(epsilon) * r);
+    }
+    EXPECT_LE(sum, DeltaOf(clipped, epsilon).upper) << epsilon;
+  }
+}
+
 TEST(Accountant, IsMonotone) {
   const auto at = [](double q, double mu, std::uint64_t t, double delta) {
     return EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(q, mu), t), delta);

@@ -99,8 +99,10 @@ struct RenyiEvent {
 };
 
 // Gaussian noise on the sum over a secret sample that takes each unit with probability `rate`, anew in each
-// round. μ = sensitivity/σ, the sensitivity to one unit: its norm under add-remove and zero-out, the
-// distance of two values under replace-one.
+// round. μ = Δ/σ. Under add-remove and zero-out Δ bounds the norm of a unit's value. Under replace-one Δ must
+// bound both the norm of a value and the distance of two, as 2C does for a sum clipped at C: a value is also
+// told apart from its absence. The distance alone is not enough: of values in [c, c + 1] with a large c
+// whoever is sampled is seen, and sampling gives nothing in ε (docs/accounting.md).
 struct PoissonGaussianEvent {
   Probability rate;
   Mu mu;

@@ -427,6 +427,7 @@ Result<std::uint64_t> ParseCount(double count, const char* name) {
 
 Result<EventFile> ParseEvents(std::string_view text, const std::string& name,
                               std::optional<Adjacency> adjacency) {
+  const bool asked = adjacency.has_value();
   TACIT_TRY(const json all, Document(text, name));
   if (!all.is_object() || !all.contains("events") || !all["events"].is_array())
     return Fail(Code::kMalformed, "{}: must be a JSON object with the list \"events\"", name);
@@ -457,19 +458,26 @@ Result<EventFile> ParseEvents(std::string_view text, const std::string& name,
     TACIT_TRY(adjacency, Usual(events, name));
   }
   EventFile out{Accountant(*adjacency), delta};
+  // What does not go with an adjacency that was asked for is the fault of who asked; all else is the file's.
+  const Code mismatch = asked && !all.contains("adjacency") ? Code::kInvalidArgument : Code::kMalformed;
   std::size_t number = 0;
   for (const json& e : events) {
     const std::string where = fmt::format("{}: event {}", name, ++number);
     TACIT_TRY(const std::string type, TypeOf(e, where));
     if (e.contains("adjacency") && e["adjacency"] != Name(*adjacency))
-      return Fail(Code::kInvalidArgument,
-                  "{}: has another adjacency than the file's {}; account for them apart", where,
+      return Fail(mismatch, "{}: has another adjacency than the file's {}; account for them apart", where,
                   Name(*adjacency));
     const Fields fields(e, fmt::format("{} ({})", where, type));
-    TACIT_TRY(const PrivacyEvent event, EventOf(fields, type));
+    const Result<PrivacyEvent> read = EventOf(fields, type);
+    if (!read.ok() && read.error().code == Code::kInvalidArgument)
+      return Error{Code::kMalformed, where + ": " + read.error().message};
+    TACIT_TRY(const PrivacyEvent event, read);
     TACIT_TRY(const std::uint64_t count, fields.Whole("count", 1, 1e15, 1));
     if (const Status s = out.account.Compose(event, count); !s.ok())
-      return Error{s.error().code, where + ": " + s.error().message};
+      return Error{s.error().code != Code::kInvalidArgument                ? s.error().code
+                   : std::holds_alternative<FixedSizeGaussianEvent>(event) ? mismatch
+                                                                           : Code::kMalformed,
+                   where + ": " + s.error().message};
     if (out.account.lines().size() > kMostKinds)
       return Fail(Code::kUnsupported, "{}: more than {} different releases; make some equal and give a count",
                   name, kMostKinds);
