@@ -457,7 +457,8 @@ Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<doubl
       const double middle = std::sqrt(low * high);
       (m.one(middle).upper > each ? low : high) = middle;
     }
-    begin = {TiltForEpsilon(all, high), high};
+    // Where the losses sum up to more than that on average, it is not one that matters.
+    if (high > At(all, 1e-9).first) begin = {TiltForEpsilon(all, high), high};
   }
   const double tilt = begin.tilt, near = begin.epsilon;
   Interval tried = contour->DeltaAt(near);

@@ -108,6 +108,12 @@ struct Line {
   double error = 0;  // of the rule, and what was left out; for every s
 };
 
+// |ψ| ≤ rest + variation/s: the losses below some value have at most the probability `rest`, and those above
+// it a density that varies by at most `variation`.
+struct Split {
+  double rest, variation;
+};
+
 // A family of quadratures, one for each tilt and each length of the line that it must resolve.
 class Quadrature : public Loss {
  public:
@@ -119,6 +125,7 @@ class Quadrature : public Loss {
     return false;
   }
   virtual std::size_t NodesFor(double /*c*/, double /*s*/) const { return 0; }  // of Fill
+  virtual std::vector<Split> Splits(double /*c*/, const Cumulants& /*at*/) const { return {}; }
   virtual bool Fill(double c, double s_max, Table&) const = 0;
   // Of the trapezoid rule with this step, relative to M(c), anywhere on [c, c + is].
   virtual double RuleError(double c, double step, double s) const = 0;
@@ -189,6 +196,8 @@ class Tilted final : public TiltedLoss {
   }
   double Smooth(double s) override {
     double best = variation / s;
+    if (!split_) split_ = family_.Splits(c_, cumulants);
+    for (const Split& at : *split_) best = std::min(best, at.rest + at.variation / s);
     // The nearer the path, the less is lost to its weights and the less falls: the best is between.
     double last = kInf;
     for (std::size_t k = 0; k < kMostLines; ++k) {
@@ -321,6 +330,7 @@ class Tilted final : public TiltedLoss {
   double c_;
   Table table_, walk_;
   std::vector<Line> lines_;
+  std::optional<std::vector<Split>> split_;
   struct Entry {
     double re, im, weight_re, weight_im;
   };
@@ -592,10 +602,12 @@ class PoissonLoss final : public StripQuadrature {
       for (std::size_t j = 0; j < n; ++j) {
         const double x = static_cast<double>(first + static_cast<std::ptrdiff_t>(j)) * step;
         const double w = std::exp(-x * x / 2) * step * 0.3989422804014327, e = std::expm1(a * ratio[j].value);
-        less_1 += w * e;
-        less_1_error +=
-            w * (std::abs(e) * kU * (2 * x * x + 16 + static_cast<double>(n)) +
-                 (1 + std::abs(e)) * std::abs(a) * (ratio[j].error + 2 * kU * std::abs(ratio[j].value)));
+        // φ may underflow where e^{aℓ} overflows.
+        const double large = std::exp(log_weight[j]) * step * 0.3989422804014327;
+        const double size = e < 1e15 ? w * std::abs(e) : large;
+        less_1 += e < 1e15 ? w * e : large;
+        less_1_error += size * kU * (2 * x * x + 16 + static_cast<double>(n)) +
+                        (w + size) * std::abs(a) * (ratio[j].error + 4 * kU * std::abs(ratio[j].value));
       }
       // Beyond the ends φ is below 1e-32 and the integrand below its own bound.
       less_1_error +=
@@ -664,6 +676,22 @@ class PoissonLoss final : public StripQuadrature {
     out.variation =
         4 * std::exp(LogPeak(q_, mu_, a, std::min(-mu_, a * mu_), std::max(-mu_, a * mu_)) - log_moment) *
         (1 + 1e-9);
+  }
+  // With little noise and a small rate most losses are tiny and their density is huge, and those of the rounds
+  // with the unit are far above. The latter have at least the mass of e^ℓ ≥ q e^y, a Gaussian's.
+  std::vector<Split> Splits(double c, const Cumulants& moment) const override {
+    std::vector<Split> out;
+    if (!remove_) return out;
+    const double a = 1 + c, constant = a * std::log(q_) + a * c / 2 * mu_ * mu_ - moment.value;
+    const double size = a * std::abs(std::log(q_)) + a * a * mu_ * mu_ + std::abs(moment.value);
+    const double slack = std::expm1(moment.error + 16 * kU * size) + 1e-9;
+    for (const double k : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0}) {
+      const double x = a * mu_ - k;  // losses above ℓ(x); beyond aμ the density falls
+      const double above = 0.5 * std::erfc(-k * M_SQRT1_2) * std::exp(constant) * (1 - slack);
+      const double peak = 4 * std::exp(LogPeak(q_, mu_, a, std::max(x, -mu_), a * mu_) - moment.value);
+      if (above > 0 && above < 1) out.push_back({1 - above + 8 * kU, peak * (1 + slack)});
+    }
+    return out;
   }
   // At least sup log f on [low, high], log f = −x²/2 + (a + 1)ℓ − y + constants. For a ≤ −1 it is concave: at
   // most its tangent at the last point before the top. Otherwise (log f)″ ≥ −1, so that a chord is passed by
