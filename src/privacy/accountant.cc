@@ -424,96 +424,6 @@ Contour Rough(const Composition& all, Start& begin, double log_delta, std::size_
   }
 }
 
-// A curve that is narrow near the ε where δ(ε) is e^{log_delta}, or near `epsilon` if that is given.
-Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<double> log_delta,
-              std::optional<double> epsilon) {
-  if (m.smooth.terms.empty() && m.lattices.empty()) {
-    const Mu up = Mu::Proven(SqrtUp(m.smooth.mu_squared)),
-             low = Mu::Proven(std::sqrt(m.mu_squared_lower) * (1 - 2 * kU));
-    return {[=](double at) {
-              const Epsilon e = Epsilon::Proven(at);
-              return Interval{GdpDelta(e, low).lower, GdpDelta(e, up).upper};
-            },
-            "Gaussian differential privacy, exact"};
-  }
-  if (m.single) return {m.single, m.single_method};
-  if (m.smooth.terms.empty() && m.smooth.mu_squared == 0)
-    if (auto atoms = Enumerate(m)) {
-      auto shared = std::make_shared<Atoms>(std::move(*atoms));
-      return WithInfinite(
-          m, [shared](double at) { return shared->DeltaAt(at); }, "sum over all losses, exact");
-    }
-
-  const Composition all = Everything(m);
-  const bool decays = m.smooth.mu_squared > 0 || !m.smooth.terms.empty();
-  Start begin = epsilon ? Start{TiltForEpsilon(all, *epsilon), *epsilon} : StartForDelta(all, *log_delta);
-  auto contour = std::make_shared<Contour>();
-  if (!epsilon && decays) *contour = Rough(all, begin, *log_delta, options.nodes);
-  if (const Interval d = contour->DeltaAt(begin.epsilon); !epsilon && m.one && !(d.upper < 2 * d.lower)) {
-    // One large loss in T rounds: δ(ε) is about T times that of one.
-    const double each = std::exp(*log_delta) / m.smooth.terms.front().count;
-    double low = 1e-9, high = 1e3;
-    for (int i = 0; i < 30; ++i) {
-      const double middle = std::sqrt(low * high);
-      (m.one(middle).upper > each ? low : high) = middle;
-    }
-    // Where the losses sum up to more than that on average, it is not one that matters.
-    if (high > At(all, 1e-9).first) begin = {TiltForEpsilon(all, high), high};
-  }
-  const double tilt = begin.tilt, near = begin.epsilon;
-  Interval tried = contour->DeltaAt(near);
-  if (!contour->complete() || !(tried.upper < 2 * tried.lower)) {
-    *contour = Contour::Make(all, tilt, near, decays ? options.nodes : 64, log_delta.value_or(kInf));
-    tried = contour->DeltaAt(near);
-  }
-  // The grid seldom does better than 3e-5.
-  const bool grid = m.lattices.empty() && m.sampled;
-  if (tried.upper - tried.lower <= (grid ? 3e-5 : 1e-6) * tried.upper && tried.upper < 1)
-    return WithInfinite(
-        m, [contour](double at) { return contour->DeltaAt(at); }, "contour integral through the saddle point",
-        near);
-
-  // Few rounds or rare large losses: a grid of losses bounds the curve from both sides.
-  if (grid) {
-    const std::size_t cells = std::bit_floor(std::clamp<std::size_t>(options.nodes / 2, 1U << 10, 1U << 20));
-    if (auto up = GridCurve::Make(all, 0.6 * tilt, true, cells)) {
-      auto above = std::make_shared<GridCurve>(std::move(*up));
-      std::shared_ptr<GridCurve> below;
-      if (auto low = GridCurve::Make(all, 0.6 * tilt, false, cells))
-        below = std::make_shared<GridCurve>(std::move(*low));
-      return WithInfinite(
-          m,
-          [=](double at) {
-            Interval out = contour->DeltaAt(at);
-            out.upper = std::min(out.upper, above->DeltaAt(at));
-            if (below) out.lower = std::max(out.lower, below->DeltaAt(at));
-            return out;
-          },
-          "losses on a grid, by Fourier transform", near);
-    }
-  }
-
-  // The transform decays slowly: as if one more release had been made, a Gaussian one with a tiny μ. That
-  // costs more, never less; and what it adds is above a shift with a tiny probability only.
-  const auto count = static_cast<double>(options.nodes);
-  const double extra = contour->period() > 0 ? 9.5 * contour->period() / (2 * M_PI * count) : 1e-6;
-  Composition padded = all;
-  padded.mu_squared = AddUp(padded.mu_squared, MulUp(extra, extra));
-  auto smooth = std::make_shared<Contour>(Contour::Make(padded, tilt, near, options.nodes));
-  const double log_target = std::log(std::max(tried.upper, 1e-290)) - 14;
-  const double reach = std::sqrt(-2 * std::min(log_target, -1.0)), shift = extra * reach + extra * extra;
-  const double lost = std::exp(-reach * reach / 2);
-  return WithInfinite(
-      m,
-      [=](double at) {
-        const Interval plain = contour->DeltaAt(at), up = smooth->DeltaAt(at);
-        Interval out{std::max(plain.lower, smooth->DeltaAt(at + shift).lower - lost),
-                     std::min(plain.upper, up.upper)};
-        return out;
-      },
-      "contour integral, smoothed", near);
-}
-
 // The zero of a falling g between low, where g > 0, and high, where g ≤ 0, to a few units in the last place:
 // the ends keep their signs whatever g does between. Illinois' method with a bisection now and then.
 template <class G>
@@ -559,6 +469,126 @@ double EpsilonUpper(const std::function<double(double)>& upper, double delta, do
   }
   Narrow(g, low, g_low, high, g_high);
   return high;
+}
+
+// A curve that is narrow near the ε where δ(ε) is e^{log_delta}, or near `epsilon` if that is given.
+Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<double> log_delta,
+              std::optional<double> epsilon) {
+  if (m.smooth.terms.empty() && m.lattices.empty()) {
+    const Mu up = Mu::Proven(SqrtUp(m.smooth.mu_squared)),
+             low = Mu::Proven(std::sqrt(m.mu_squared_lower) * (1 - 2 * kU));
+    return {[=](double at) {
+              const Epsilon e = Epsilon::Proven(at);
+              return Interval{GdpDelta(e, low).lower, GdpDelta(e, up).upper};
+            },
+            "Gaussian differential privacy, exact"};
+  }
+  if (m.single) return {m.single, m.single_method};
+  if (m.smooth.terms.empty() && m.smooth.mu_squared == 0)
+    if (auto atoms = Enumerate(m)) {
+      auto shared = std::make_shared<Atoms>(std::move(*atoms));
+      return WithInfinite(
+          m, [shared](double at) { return shared->DeltaAt(at); }, "sum over all losses, exact");
+    }
+
+  const Composition all = Everything(m);
+  const bool decays = m.smooth.mu_squared > 0 || !m.smooth.terms.empty();
+  Start begin = epsilon ? Start{TiltForEpsilon(all, *epsilon), *epsilon} : StartForDelta(all, *log_delta);
+  auto contour = std::make_shared<Contour>();
+  if (!epsilon && decays) *contour = Rough(all, begin, *log_delta, options.nodes);
+  if (const Interval d = contour->DeltaAt(begin.epsilon); !epsilon && m.one && !(d.upper < 2 * d.lower)) {
+    // One large loss in T rounds: δ(ε) is about T times that of one.
+    const double each = std::exp(*log_delta) / m.smooth.terms.front().count;
+    double low = 1e-9, high = 1e3;
+    for (int i = 0; i < 30; ++i) {
+      const double middle = std::sqrt(low * high);
+      (m.one(middle).upper > each ? low : high) = middle;
+    }
+    // Where the losses sum up to more than that on average, it is not one that matters.
+    if (high > At(all, 1e-9).first) begin = {TiltForEpsilon(all, high), high};
+  }
+  double tilt = begin.tilt, near = begin.epsilon;
+  Interval tried = contour->DeltaAt(near);
+  if (!contour->complete() || !(tried.upper < 2 * tried.lower)) {
+    *contour = Contour::Make(all, tilt, near, decays ? options.nodes : 64, log_delta.value_or(kInf));
+    tried = contour->DeltaAt(near);
+  }
+  // The grid seldom does better than 3e-5.
+  const bool grid = m.lattices.empty() && m.sampled;
+  const auto narrow = [&] {
+    return tried.upper - tried.lower <= (grid ? 3e-5 : 1e-6) * tried.upper && tried.upper < 1;
+  };
+  // It must be so where δ is reached, which may be elsewhere.
+  if (narrow() && grid && !epsilon && !(std::abs(std::log(tried.upper) - *log_delta) < 0.1))
+    tried = contour->DeltaAt(
+        EpsilonUpper([&](double e) { return contour->DeltaAt(e).upper; }, std::exp(*log_delta), near));
+  if (narrow())
+    return WithInfinite(
+        m, [contour](double at) { return contour->DeltaAt(at); }, "contour integral through the saddle point",
+        near);
+
+  // Few rounds or rare large losses: a grid of losses bounds the curve from both sides.
+  if (grid) {
+    // Rare losses far above ε would make the window long: they count as ∞ above, and as nothing below.
+    const double rough =
+        log_delta
+            ? std::exp(*log_delta)
+            : std::max({tried.lower, m.one ? m.one(near).lower : 0.0, 1e-6 * RenyiDelta(all, near), 1e-300});
+    Composition capped = all;
+    bool any = false;
+    double rounds = 0;
+    for (const auto& term : all.terms) rounds += term.count;
+    for (auto& term : capped.terms) {
+      const double share = std::clamp(1e-8 * rounds, 1e-5, 1e-3) * rough / rounds;
+      if (auto loss = term.loss->Capped(share)) term.loss = std::move(loss), any = true;
+    }
+    if (any) {
+      if (epsilon) {
+        tilt = TiltForEpsilon(capped, near);
+      } else {
+        const Start start = StartForDelta(capped, *log_delta);
+        tilt = start.tilt, near = start.epsilon;
+      }
+    }
+    // In many rounds each loss is small, and rounding it counts many times.
+    const std::size_t cells = std::bit_floor(
+        std::clamp<std::size_t>(rounds < 1e4 ? options.nodes / 2 : 2 * options.nodes, 1U << 10, 1U << 18));
+    if (auto up = GridCurve::Make(capped, 0.6 * tilt, true, cells)) {
+      auto above = std::make_shared<GridCurve>(std::move(*up));
+      std::shared_ptr<GridCurve> below;
+      if (auto low = GridCurve::Make(capped, 0.6 * tilt, false, cells))
+        below = std::make_shared<GridCurve>(std::move(*low));
+      return WithInfinite(
+          m,
+          [=](double at) {
+            Interval out = contour->DeltaAt(at);
+            out.upper = std::min(out.upper, above->DeltaAt(at));
+            if (below) out.lower = std::max(out.lower, below->DeltaAt(at));
+            return out;
+          },
+          "losses on a grid, by Fourier transform", near);
+    }
+  }
+
+  // The transform decays slowly: as if one more release had been made, a Gaussian one with a tiny μ. That
+  // costs more, never less; and what it adds is above a shift with a tiny probability only.
+  const auto count = static_cast<double>(options.nodes);
+  const double extra = contour->period() > 0 ? 9.5 * contour->period() / (2 * M_PI * count) : 1e-6;
+  Composition padded = all;
+  padded.mu_squared = AddUp(padded.mu_squared, MulUp(extra, extra));
+  auto smooth = std::make_shared<Contour>(Contour::Make(padded, tilt, near, options.nodes));
+  const double log_target = std::log(std::max(tried.upper, 1e-290)) - 14;
+  const double reach = std::sqrt(-2 * std::min(log_target, -1.0)), shift = extra * reach + extra * extra;
+  const double lost = std::exp(-reach * reach / 2);
+  return WithInfinite(
+      m,
+      [=](double at) {
+        const Interval plain = contour->DeltaAt(at), up = smooth->DeltaAt(at);
+        Interval out{std::max(plain.lower, smooth->DeltaAt(at + shift).lower - lost),
+                     std::min(plain.upper, up.upper)};
+        return out;
+      },
+      "contour integral, smoothed", near);
 }
 
 // An ε with lower(ε) > δ, hardly below the largest; 0 if there is none within six digits of `top`.

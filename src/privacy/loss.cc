@@ -447,12 +447,16 @@ double Inverse(double q, double mu, double l) {
   return std::clamp(y / mu + mu / 2, -kFarthest, kFarthest + mu);
 }
 
+// At least Q(x > end) and P(x > end).
+double Tail(double end) { return 0.5 * std::erfc(end * M_SQRT1_2) * (1 + 1e-9); }
+double TailP(double q, double mu, double end) { return (1 - q) * Tail(end) + q * Tail(end - mu); }
+
 constexpr double kMostCells = 1 << 22;
 
 // The losses ±ℓ(x) of x in [start, end]: `forward` gives ℓ under P, `mirrored` −ℓ under Q; with an atom at 0.
-std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forward, bool mirrored,
-                                    double atom, double step, bool upper) {
-  const double end = kFarthest + mu;
+// Beyond `end` nothing is counted; above, its probability counts as that of an infinite loss.
+std::optional<GridMass> RoundToGrid(double q, double mu, double start, double end, bool forward,
+                                    bool mirrored, double atom, double step, bool upper) {
   const double l_low = Ratio(q, mu * (start - mu / 2)).value, l_high = Ratio(q, mu * (end - mu / 2)).value;
   const double most = std::max(std::abs(l_low), std::abs(l_high));
   if (!(most / step < kMostCells)) return std::nullopt;
@@ -461,7 +465,7 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forw
   out.first = -n;
   out.mass.assign(static_cast<std::size_t>(2 * n + 1), 0.0);
   out.error = 1e-12;
-  out.infinite = upper ? 1e-37 : 0;  // what lies beyond the x counted
+  if (upper) out.infinite = 1e-37 + (forward ? TailP(q, mu, end) : 0) + (mirrored ? Tail(end) : 0);
   const auto at = [&](std::ptrdiff_t j) -> double& { return out.mass[static_cast<std::size_t>(n + j)]; };
   if (upper) {
     // Cells [j, j + 1): to the upper end what keeps Q, with a little more for rounding.
@@ -473,13 +477,13 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forw
       if (!(to > from)) continue;
       const CellMass m = Integrate(q, mu, from, to, low);
       if (forward) {
-        const double above = std::clamp(m.excess / unit * (1 + 1e-9), 0.0, m.p);
+        const double above = std::clamp(m.excess / unit * (1 + 1e-8), 0.0, m.p);
         at(j + 1) += above;
         at(j) += m.p - above;
       }
       if (mirrored) {
         // Losses −high … −low under Q: to −low what keeps P, (Q − P e^{−high})/(1 − e^{−step}).
-        const double below = std::clamp(m.excess * std::exp(-low) / std::expm1(step) * (1 - 1e-9), 0.0, m.q);
+        const double below = std::clamp(m.excess * std::exp(-low) / std::expm1(step) * (1 - 1e-8), 0.0, m.q);
         at(-j - 1) += below;
         at(-j) += m.q - below;
       }
@@ -487,40 +491,106 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, bool forw
     at(0) += atom;
     // Mass that got lost would make the bound too low.
     const double total = std::accumulate(out.mass.begin(), out.mass.end(), 0.0);
-    if (!(std::abs(total - 1) < 1e-9)) return std::nullopt;
+    if (!(std::abs(total + out.infinite - 1) < 1e-9)) return std::nullopt;
     return out;
   }
-  // Cells around j: the point log(P/Q), or log(Q/P), keeps both; it is at most `shift` below j, else the mass
-  // goes to j − 1.
-  struct Piece {
-    std::ptrdiff_t j;
-    double mass, gap;
+  // Cells [j, j + 1) again, with their excess P − e^{low} Q over the loss of the lower end, and what they
+  // lack to that of the upper, e^{high} Q − P. A share of the cell goes to the upper end and the rest to the
+  // lower; a point is good if what came from above it makes up for what came from below. What cannot be made
+  // up for goes to the lower end instead.
+  struct Cell {
+    double mass = 0, excess = 0, lack = 0;
   };
-  std::vector<Piece> pieces;
-  for (auto j = static_cast<std::ptrdiff_t>(std::floor(l_low / step)) - 1;; ++j) {
-    const double low = step * (static_cast<double>(j) - 0.5), high = low + step;
+  std::vector<Cell> cells(out.mass.size());
+  for (auto j = static_cast<std::ptrdiff_t>(std::floor(l_low / step));; ++j) {
+    const double low = step * static_cast<double>(j), high = low + step;
     if (low > l_high) break;
     const double from = std::max(start, Inverse(q, mu, low)), to = std::min(end, Inverse(q, mu, high));
     if (!(to > from)) continue;
     const CellMass m = Integrate(q, mu, from, to, low);
-    if (!(m.q > 1e-300 && m.p > 1e-300)) continue;
-    const double point = low + std::log1p(m.excess * std::exp(-low) / m.q),
-                 slack = 1e-9 * step + 8 * kU * std::abs(low);
-    if (forward) pieces.push_back({j, m.p, step * static_cast<double>(j) - point + slack});
-    if (mirrored) pieces.push_back({-j, m.q, point - step * static_cast<double>(j) + slack});
+    const auto add = [&](std::ptrdiff_t at_cell, double mass, double excess, double lack) {
+      const double slack = 1e-8 * (std::abs(excess) + std::abs(lack));  // for rounding
+      Cell& cell = cells[static_cast<std::size_t>(n + at_cell)];
+      cell.mass += mass;
+      cell.excess += std::max(0.0, excess - slack);
+      cell.lack += std::max(0.0, lack) + slack;
+    };
+    if (forward) add(j, m.p, m.excess, std::exp(low) * std::expm1(step) * m.q - m.excess);
+    if (mirrored)
+      add(-j - 1, m.q, -std::expm1(-step) * m.q - std::exp(-high) * m.excess, std::exp(-low) * m.excess);
   }
-  if (atom > 0) pieces.push_back({0, atom, 0});
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.gap > b.gap; });
-  double moved = 0, best = kInf;
-  for (const Piece& p : pieces) {
-    const double gap = std::max(0.0, p.gap);
-    if (const double cost = gap + step * moved; cost < best) best = cost, out.shift = gap;
-    moved += p.mass;
-    if (p.gap < 0) break;
+  double lack = 0, share = 0;  // of the cell before: all that it lacks, and the share that went up
+  std::size_t before = 0;
+  for (std::size_t i = 1; i + 1 < cells.size(); ++i) {
+    const Cell& cell = cells[i];
+    const double down = share * lack <= cell.excess ? (cell.excess > 0 ? share * lack / cell.excess : 0) : 1;
+    const double up = share * lack <= cell.excess ? share : cell.excess / lack;
+    out.mass[before] += (1 - up) * cells[before].mass;
+    out.mass[before + 1] += up * cells[before].mass;
+    before = i, lack = cell.lack, share = 1 - down;
   }
-  for (const Piece& p : pieces) at(p.gap <= out.shift ? p.j : p.j - 1) += p.mass;
+  out.mass[before] += cells[before].mass;
+  at(0) += atom;
   return out;
 }
+
+// The sampled Gaussian's loss without its rare large values; see Loss::Capped. `start`, `forward`, `mirrored`
+// and `atom` as in RoundToGrid. For a unit that is added these are far below 0, and only make the grid long.
+class CappedLoss final : public Loss {
+ public:
+  CappedLoss(double q, double mu, double start, double end, bool forward, bool mirrored, double atom)
+      : q_(q), mu_(mu), start_(start), end_(end), forward_(forward), mirrored_(mirrored), atom_(atom) {}
+  // nullptr if the end is that of the whole.
+  static std::shared_ptr<const Loss> Make(double q, double mu, double start, bool forward, bool mirrored,
+                                          double atom, double probability) {
+    double low = std::max(start, 0.0), high = kFarthest + mu;
+    const auto beyond = [&](double x) { return (forward ? TailP(q, mu, x) : 0) + (mirrored ? Tail(x) : 0); };
+    if (!(probability > beyond(high)) || !(low < high)) return nullptr;
+    for (int i = 0; i < 40; ++i) {
+      const double middle = (low + high) / 2;
+      (beyond(middle) > probability ? low : high) = middle;
+    }
+    return std::make_shared<CappedLoss>(q, mu, start, high, forward, mirrored, atom);
+  }
+  std::optional<GridMass> OnGrid(double step, bool upper) const override {
+    return RoundToGrid(q_, mu_, start_, end_, forward_, mirrored_, atom_, step, upper);
+  }
+  Cumulants At(double t) const override {
+    struct Part {
+      double log_weight, loss;
+    };
+    std::vector<Part> parts;
+    const double n = std::ceil((end_ - start_) / 0.02), step = (end_ - start_) / n;
+    double scale = atom_ > 0 ? std::log(atom_) : -kInf;
+    if (atom_ > 0) parts.push_back({scale, 0});
+    const auto add = [&](double log_weight, double loss) {
+      parts.push_back({log_weight, loss});
+      scale = std::max(scale, log_weight);
+    };
+    for (double j = 0; j < n; ++j) {
+      const double x = start_ + step * (j + 0.5), l = Ratio(q_, mu_ * (x - mu_ / 2)).value;
+      const double base = -x * x / 2 + std::log(step * 0.3989422804014327);
+      if (forward_) add(base + (1 + t) * l, l);
+      if (mirrored_) add(base - t * l, -l);
+    }
+    double sum = 0, mean = 0, variance = 0;
+    for (Part& p : parts) sum += p.log_weight = std::exp(p.log_weight - scale);
+    for (const Part& p : parts) mean += p.log_weight / sum * p.loss;
+    for (const Part& p : parts) variance += p.log_weight / sum * (p.loss - mean) * (p.loss - mean);
+    return {scale + std::log(sum), kInf, mean, variance};
+  }
+  std::unique_ptr<TiltedLoss> Tilt(double) const override { return std::make_unique<None>(); }
+
+ private:
+  struct None final : TiltedLoss {
+    None() { cumulants = {kInf, kInf, 0, 0}; }
+    double Characteristic(double, std::size_t, std::span<std::complex<double>>) override { return kInf; }
+    double Beyond(double, double) override { return 1; }
+  };
+  double q_, mu_, start_, end_;
+  bool forward_, mirrored_;
+  double atom_;
+};
 
 // An integrand that is analytic in a strip around the real line, |Im x| < MostB().
 class StripQuadrature : public Quadrature {
@@ -666,7 +736,10 @@ class PoissonLoss final : public StripQuadrature {
     return static_cast<std::size_t>(std::min(1e9, (high - low) / BestStep(c, s)));
   }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
-    return RoundToGrid(q_, mu_, -kFarthest, remove_, !remove_, 0, step, upper);
+    return RoundToGrid(q_, mu_, -kFarthest, kFarthest + mu_, remove_, !remove_, 0, step, upper);
+  }
+  std::shared_ptr<const Loss> Capped(double probability) const override {
+    return CappedLoss::Make(q_, mu_, -kFarthest, remove_, !remove_, 0, probability);
   }
   // The density of the tilted loss is f = φ e^{aℓ}/ℓ′ with (log f)′ = −x − μ + (a + 1) μ p(x): zero at most
   // three times, between −μ and aμ, so that f has at most two peaks and varies by 4 sup f at most.
@@ -677,8 +750,8 @@ class PoissonLoss final : public StripQuadrature {
         4 * std::exp(LogPeak(q_, mu_, a, std::min(-mu_, a * mu_), std::max(-mu_, a * mu_)) - log_moment) *
         (1 + 1e-9);
   }
-  // With little noise and a small rate most losses are tiny and their density is huge, and those of the rounds
-  // with the unit are far above. The latter have at least the mass of e^ℓ ≥ q e^y, a Gaussian's.
+  // With little noise and a small rate most losses are tiny and their density is huge, and those of the
+  // rounds with the unit are far above. The latter have at least the mass of e^ℓ ≥ q e^y, a Gaussian's.
   std::vector<Split> Splits(double c, const Cumulants& moment) const override {
     std::vector<Split> out;
     if (!remove_) return out;
@@ -796,7 +869,10 @@ class SubstitutedLoss final : public StripQuadrature {
     return true;
   }
   std::optional<GridMass> OnGrid(double step, bool upper) const override {
-    return RoundToGrid(q_, mu_, mu_ / 2, true, true, atom_, step, upper);
+    return RoundToGrid(q_, mu_, mu_ / 2, kFarthest + mu_, true, true, atom_, step, upper);
+  }
+  std::shared_ptr<const Loss> Capped(double probability) const override {
+    return CappedLoss::Make(q_, mu_, mu_ / 2, true, true, atom_, probability);
   }
   std::size_t NodesFor(double c, double s) const override {
     return static_cast<std::size_t>(std::min(1e9, 2 * ((1 + c) * mu_ + 60) / BestStep(c, s)));

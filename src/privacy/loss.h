@@ -57,6 +57,10 @@ class Loss {
   virtual std::unique_ptr<TiltedLoss> Tilt(double c) const = 0;
   // A bound of the loss on the grid, from above or below; nullopt where there is none.
   virtual std::optional<GridMass> OnGrid(double /*step*/, bool /*upper*/) const { return std::nullopt; }
+  // This loss with all values above some `top` counted as ∞ by OnGrid (as nothing when the bound is from
+  // below), so chosen that they have about this probability; At is then to a few digits, and there is no
+  // contour. nullptr where nothing would be gained.
+  virtual std::shared_ptr<const Loss> Capped(double /*probability*/) const { return nullptr; }
 };
 
 // P = (1 − q) N(0, 1) + q N(μ, 1) against Q = N(0, 1): one unit removed from a Poisson sample; 0 < q < 1, μ >
