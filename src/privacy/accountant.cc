@@ -471,6 +471,41 @@ double EpsilonUpper(const std::function<double(double)>& upper, double delta, do
   return high;
 }
 
+// The composition for a grid, without the losses that have a small share of δ, and where to look at it. A
+// wrong guess of δ makes the curve wide, nothing else.
+std::pair<Composition, Start> WithoutRareLosses(const Composition& all, Start begin,
+                                                std::optional<double> log_delta,
+                                                std::optional<double> epsilon) {
+  double rounds = 0;
+  for (const auto& term : all.terms) rounds += term.count;
+  // In many rounds the grid is not good to more digits.
+  const double share = std::clamp(1e-8 * rounds, 1e-5, 1e-3) / rounds;
+  const auto capped = [&](double log_guess) {
+    std::pair<Composition, bool> out{all, false};
+    for (auto& term : out.first.terms)
+      if (auto loss = term.loss->Capped(share * std::exp(log_guess)))
+        term.loss = std::move(loss), out.second = true;
+    return out;
+  };
+  if (log_delta) {
+    auto [composition, any] = capped(*log_delta);
+    if (any) begin = StartForDelta(composition, *log_delta);
+    return {std::move(composition), begin};
+  }
+  // δ is what is asked for. The smaller the guess, the more losses are kept and the larger is what Chernoff's
+  // bound says of them: down to where the two meet.
+  double guess = 0;
+  for (;;) {
+    auto [composition, any] = capped(guess);
+    if (!any) return {std::move(composition), begin};
+    begin = {TiltForEpsilon(composition, *epsilon), *epsilon};
+    const double log_value =
+        At(composition, begin.tilt).value - begin.tilt * *epsilon - std::log1p(begin.tilt) - 1;
+    if (!(log_value < guess - 2) || guess < -600) return {std::move(composition), begin};
+    guess = std::max(log_value, guess - 23);
+  }
+}
+
 // A curve that is narrow near the ε where δ(ε) is e^{log_delta}, or near `epsilon` if that is given.
 Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<double> log_delta,
               std::optional<double> epsilon) {
@@ -530,26 +565,10 @@ Curve CurveOf(const Model& m, const AccountOptions& options, std::optional<doubl
   // Few rounds or rare large losses: a grid of losses bounds the curve from both sides.
   if (grid) {
     // Rare losses far above ε would make the window long: they count as ∞ above, and as nothing below.
-    const double rough =
-        log_delta
-            ? std::exp(*log_delta)
-            : std::max({tried.lower, m.one ? m.one(near).lower : 0.0, 1e-6 * RenyiDelta(all, near), 1e-300});
-    Composition capped = all;
-    bool any = false;
+    const auto [capped, start] = WithoutRareLosses(all, begin, log_delta, epsilon);
+    tilt = start.tilt, near = start.epsilon;
     double rounds = 0;
     for (const auto& term : all.terms) rounds += term.count;
-    for (auto& term : capped.terms) {
-      const double share = std::clamp(1e-8 * rounds, 1e-5, 1e-3) * rough / rounds;
-      if (auto loss = term.loss->Capped(share)) term.loss = std::move(loss), any = true;
-    }
-    if (any) {
-      if (epsilon) {
-        tilt = TiltForEpsilon(capped, near);
-      } else {
-        const Start start = StartForDelta(capped, *log_delta);
-        tilt = start.tilt, near = start.epsilon;
-      }
-    }
     // In many rounds each loss is small, and rounding it counts many times.
     const std::size_t cells = std::bit_floor(
         std::clamp<std::size_t>(rounds < 1e4 ? options.nodes / 2 : 2 * options.nodes, 1U << 10, 1U << 18));
@@ -786,6 +805,7 @@ Result<Bracket> Accountant::DeltaAt(tacit::Epsilon epsilon) const {
 
 std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
   std::vector<std::function<double(double)>> all;
+  double reached = 0;  // at most the ε of δ in the first direction
   for (Model& m : Models(*this, true)) {
     if (m.open) return [](double) { return 1.0; };
     const double infinite = InfiniteUpper(m), most = m.most_loss;
@@ -795,9 +815,18 @@ std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
       });
     } else {
       const double finite = std::max(delta.value() - infinite, 1e-300);
-      all.emplace_back([curve = CurveOf(m, options_, std::log(finite), std::nullopt), most](double epsilon) {
-        return epsilon >= most ? 0.0 : curve.at(epsilon).upper;
-      });
+      // The other direction has the same δ(0), the total variation, and nothing at all above its largest
+      // loss.
+      if (most <= reached) {
+        all.emplace_back(
+            [first = all.front(), most](double epsilon) { return epsilon >= most ? 0.0 : first(0); });
+        continue;
+      }
+      const Curve curve = CurveOf(m, options_, std::log(finite), std::nullopt);
+      all.emplace_back(
+          [curve, most](double epsilon) { return epsilon >= most ? 0.0 : curve.at(epsilon).upper; });
+      const double top = EpsilonUpper(all.back(), delta.value(), std::clamp(curve.near, 1e-9, most));
+      reached = EpsilonLower([&](double e) { return curve.at(e).lower; }, delta.value(), top);
     }
   }
   return [all = std::move(all)](double epsilon) {

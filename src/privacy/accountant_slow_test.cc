@@ -56,6 +56,15 @@ TEST(Accountant, BracketsAreNarrowFromTinyToHuge) {
   }
 }
 
+TEST(Accountant, MostlyNothingIsSampled) {
+  // One round in a million rounds is with the unit; the tail of δ is a single large loss.
+  const Bracket e = EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(1e-6, 1), 1000000), 1e-15);
+  EXPECT_GT(e.lower, 0.00884);
+  EXPECT_LT(e.upper, 0.00901);
+  const Bracket d = DeltaOf(Account(Adjacency::kAddOrRemove, Poisson(1e-6, 1), 1000000), 0.0045);
+  EXPECT_LE(d.upper - d.lower, 1e-2 * d.upper);
+}
+
 TEST(Accountant, IsMonotoneEverywhere) {
   // Brackets may overlap, but none lies on the wrong side of one that must be below it.
   for (const double q : {1e-3, 0.03, 0.6})

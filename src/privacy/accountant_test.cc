@@ -205,9 +205,10 @@ TEST(Accountant, TwoRoundsAreAnIntegralOverTheClosedForm) {
   struct Case {
     double q, mu, epsilon, width;
   };
-  for (const Case& c : {Case{0.01, 1, 0.25, 1e-7}, Case{0.01, 1, 1.2, 1e-5}, Case{0.5, 1, 5, 1e-9},
-                        Case{0.1, 0.3, 0.2, 1e-9}, Case{0.1, 2, 6, 1e-6}, Case{0.01, 2, 3.5, 1e-4},
-                        Case{1e-3, 2, 0.5, 1e-2}, Case{0.9, 0.05, 0.2, 1e-9}}) {
+  for (const Case& c :
+       {Case{0.01, 1, 0.25, 1e-7}, Case{0.01, 1, 1.2, 1e-5}, Case{0.5, 1, 5, 1e-9}, Case{0.1, 0.3, 0.2, 1e-9},
+        Case{0.1, 2, 6, 1e-6}, Case{0.01, 2, 3.5, 1e-4}, Case{1e-3, 2, 0.5, 1e-2}, Case{0.9, 0.05, 0.2, 1e-9},
+        Case{1e-5, 0.4, 3e-5, 1e-4}, Case{1e-6, 1, 1e-5, 1e-3}, Case{1e-4, 5, 10, 1e-3}}) {
     SCOPED_TRACE(testing::Message() << c.q << ' ' << c.mu << ' ' << c.epsilon);
     const Bracket d = DeltaOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, c.mu), 2), c.epsilon);
     const auto truth = static_cast<double>(TwoRounds(c.q, c.mu, c.epsilon, true));
@@ -284,6 +285,55 @@ TEST(Accountant, SamplesUnderReplaceOneNeedTheNormsToo) {
     }
     EXPECT_LE(sum, DeltaOf(clipped, epsilon).upper) << epsilon;
   }
+}
+
+TEST(Accountant, LittleNoiseShowsTheNumberOfSampledRounds) {
+  // A round with the unit has the loss N(μ²/2 + log q, μ²), one without it log(1 − q), the more nearly the
+  // larger μ is: δ is a sum over the binomial number of the former. Values of that sum, with its distance.
+  struct Case {
+    double z, q;
+    std::uint64_t rounds;
+    double delta, epsilon, off;
+  };
+  for (const Case& c : {Case{0.05, 0.001, 1000000, 1e-6, 221957.554675, 1e-10},
+                        Case{0.1, 0.001, 1000000, 1e-6, 48907.0109, 2e-6},
+                        Case{0.1156, 0.000565, 100000, 5.8e-7, 2897.16688, 5e-5}}) {
+    SCOPED_TRACE(c.z);
+    const Bracket e = EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, 1 / c.z), c.rounds), c.delta);
+    EXPECT_NEAR(e.upper, c.epsilon, c.off * c.epsilon);
+    EXPECT_NEAR(e.lower, c.epsilon, c.off * c.epsilon);
+    EXPECT_LE(e.upper - e.lower, 1e-9 * e.upper) << e.method;
+  }
+}
+
+TEST(Accountant, RareLargeLossesInFewRounds) {
+  // Neighbouring noises and rounds that different methods are best for: ends are where they must be.
+  struct Case {
+    double z, q;
+    std::uint64_t rounds;
+    double delta, width;
+  };
+  const auto at = [](const Case& c) {
+    return EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, 1 / c.z), c.rounds), c.delta);
+  };
+  const double q = 1.9535217667322888e-06, d = 2.3742895368030686e-07, z = 6.794964395623942;
+  const std::vector<std::vector<Case>> falling = {
+      {{2.442, 1e-5, 10, 1e-9, 1e-5}, {2.4421, 1e-5, 10, 1e-9, 1e-5}, {2.5, 1e-5, 10, 1e-9, 1e-5}},
+      {{12.957, q, 19, d, 1e-6}, {13, q, 19, d, 1e-3}},
+      {{z, 1.855060707577986e-05, 9, 1.3247465582557804e-10, 1e-6},
+       {z, 1.855060707577986e-05, 8, 1.3247465582557804e-10, 1e-5}}};
+  for (const auto& line : falling) {
+    double last = kInf;
+    for (const Case& c : line) {
+      SCOPED_TRACE(testing::Message() << c.z << ' ' << c.rounds);
+      const Bracket e = at(c);
+      EXPECT_LT(e.upper, last);
+      EXPECT_LE(e.upper - e.lower, c.width * e.upper) << e.method;
+      last = e.upper;
+    }
+  }
+  // Here δ(0) is within δ.
+  EXPECT_EQ(EpsilonOf(Account(Adjacency::kReplaceOne, Fixed(1.54e-6, 1 / 3.73), 11205), 2.78e-5).upper, 0);
 }
 
 TEST(Accountant, IsMonotone) {

@@ -494,6 +494,39 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, double en
     if (!(std::abs(total + out.infinite - 1) < 1e-9)) return std::nullopt;
     return out;
   }
+  // Two bounds from below, of which the one with the larger mean is kept.
+  GridMass centred = out;
+  // Cells around j: the point log(P/Q), or log(Q/P), keeps both; it is at most `shift` below j, else the mass
+  // goes to j − 1.
+  struct Piece {
+    std::ptrdiff_t j;
+    double mass, gap;
+  };
+  std::vector<Piece> pieces;
+  for (auto j = static_cast<std::ptrdiff_t>(std::floor(l_low / step)) - 1;; ++j) {
+    const double low = step * (static_cast<double>(j) - 0.5), high = low + step;
+    if (low > l_high) break;
+    const double from = std::max(start, Inverse(q, mu, low)), to = std::min(end, Inverse(q, mu, high));
+    if (!(to > from)) continue;
+    const CellMass m = Integrate(q, mu, from, to, low);
+    if (!(m.q > 1e-300 && m.p > 1e-300)) continue;
+    const double point = low + std::log1p(m.excess * std::exp(-low) / m.q),
+                 slack = 1e-9 * step + 8 * kU * std::abs(low);
+    if (forward) pieces.push_back({j, m.p, step * static_cast<double>(j) - point + slack});
+    if (mirrored) pieces.push_back({-j, m.q, point - step * static_cast<double>(j) + slack});
+  }
+  if (atom > 0) pieces.push_back({0, atom, 0});
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.gap > b.gap; });
+  double moved = 0, best = kInf;
+  for (const Piece& p : pieces) {
+    const double gap = std::max(0.0, p.gap);
+    if (const double cost = gap + step * moved; cost < best) best = cost, centred.shift = gap;
+    moved += p.mass;
+    if (p.gap < 0) break;
+  }
+  centred.mass.assign(out.mass.size(), 0.0);
+  for (const Piece& p : pieces)
+    centred.mass[static_cast<std::size_t>(n + (p.gap <= centred.shift ? p.j : p.j - 1))] += p.mass;
   // Cells [j, j + 1) again, with their excess P − e^{low} Q over the loss of the lower end, and what they
   // lack to that of the upper, e^{high} Q − P. A share of the cell goes to the upper end and the rest to the
   // lower; a point is good if what came from above it makes up for what came from below. What cannot be made
@@ -531,7 +564,13 @@ std::optional<GridMass> RoundToGrid(double q, double mu, double start, double en
   }
   out.mass[before] += cells[before].mass;
   at(0) += atom;
-  return out;
+  const auto mean = [&](const GridMass& m) {
+    double sum = 0;
+    for (std::size_t i = 0; i < m.mass.size(); ++i)
+      sum += m.mass[i] * (step * static_cast<double>(m.first + static_cast<std::ptrdiff_t>(i)) - m.shift);
+    return sum;
+  };
+  return mean(centred) > mean(out) ? centred : out;
 }
 
 // The sampled Gaussian's loss without its rare large values; see Loss::Capped. `start`, `forward`, `mirrored`

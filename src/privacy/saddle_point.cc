@@ -234,7 +234,7 @@ Contour Contour::Make(const Composition& all, double c, double epsilon, std::siz
   double last_walk = 0, last_path = 0, work = 0;
   bool done = false;
   int walks = 0;
-  while (!done && out.node_.size() < nodes && work < std::max(1e6, 200.0 * static_cast<double>(nodes))) {
+  while (!done && out.node_.size() < nodes && work < std::max(1e6, 100.0 * static_cast<double>(nodes))) {
     const std::size_t first = out.node_.size();
     Value block[kBlock];
     double most[kBlock];
