@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <tuple>
+
 #include "privacy/accountant_cases.h"
 #include "privacy/pld.h"
 
@@ -63,6 +67,27 @@ TEST(Accountant, MostlyNothingIsSampled) {
   EXPECT_LT(e.upper, 0.00901);
   const Bracket d = DeltaOf(Account(Adjacency::kAddOrRemove, Poisson(1e-6, 1), 1000000), 0.0045);
   EXPECT_LE(d.upper - d.lower, 1e-2 * d.upper);
+}
+
+TEST(Accountant, WidthsByRate) {
+  // What docs/accounting.md says of the widths.
+  struct Case {
+    double q, width;
+  };
+  for (const Case& c :
+       {Case{0.1, 1e-6}, Case{0.01, 1e-4}, Case{1e-3, 1e-3}, Case{1e-4, 2e-2}, Case{1e-5, 0.7}}) {
+    double widest = 0;
+    std::string where;
+    for (const double z : {0.1, 0.5, 1.0, 4.0})
+      for (const std::uint64_t rounds : {2, 10, 100, 10000})
+        for (const double delta : {1e-5, 1e-9}) {
+          const Bracket e = EpsilonOf(Account(Adjacency::kAddOrRemove, Poisson(c.q, 1 / z), rounds), delta);
+          const double width = e.upper > 0 ? (e.upper - e.lower) / e.upper : 0;
+          if (width > widest)
+            widest = width, where = testing::PrintToString(std::tuple(z, rounds, delta)) + ' ' + e.method;
+        }
+    EXPECT_LE(widest, c.width) << c.q << " at " << where;
+  }
 }
 
 TEST(Accountant, IsMonotoneEverywhere) {

@@ -5,7 +5,7 @@
 //  * above: the mass of a cell goes to its two ends, with P and Q kept (connect the dots, Doroshenko et al.
 //  2022);
 //  * below: the mass of a cell goes to one point that keeps P and Q, and from there down to the grid less a
-//  shift.
+//  shift; or to the cell's two ends by shares that leave every point at least its loss.
 // Sums are formed by a Fourier transform of the tilted masses, so that round-off is relative to the tail that
 // is asked for. Proofs: docs/accounting.md, "Rounding losses to a grid".
 #include <cstddef>
