@@ -683,7 +683,7 @@ Bracket EpsilonOfModel(const Model& m, const AccountOptions& options, double del
   const double finite = std::max(delta - infinite, 1e-300);
   const Curve curve = CurveOf(m, options, std::log(finite), std::nullopt);
   out.method = curve.method;
-  const double guess = std::clamp(curve.near, 1e-9, m.most_loss);
+  const double guess = std::max(1e-9, std::min(curve.near, m.most_loss));
   out.upper = EpsilonUpper([&](double e) { return curve.at(e).upper; }, delta, guess);
   out.lower = EpsilonLower([&](double e) { return curve.at(e).lower; }, delta, std::min(out.upper, 1e300));
   if (out.upper > 1.02 * out.lower && !m.single && delta > infinite) {
@@ -817,7 +817,7 @@ std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
       const double finite = std::max(delta.value() - infinite, 1e-300);
       // The other direction has the same δ(0), the total variation, and nothing at all above its largest
       // loss.
-      if (most <= reached) {
+      if (!all.empty() && most <= reached) {
         all.emplace_back(
             [first = all.front(), most](double epsilon) { return epsilon >= most ? 0.0 : first(0); });
         continue;
@@ -825,7 +825,7 @@ std::function<double(double)> Accountant::CurveNear(tacit::Delta delta) const {
       const Curve curve = CurveOf(m, options_, std::log(finite), std::nullopt);
       all.emplace_back(
           [curve, most](double epsilon) { return epsilon >= most ? 0.0 : curve.at(epsilon).upper; });
-      const double top = EpsilonUpper(all.back(), delta.value(), std::clamp(curve.near, 1e-9, most));
+      const double top = EpsilonUpper(all.back(), delta.value(), std::max(1e-9, std::min(curve.near, most)));
       reached = EpsilonLower([&](double e) { return curve.at(e).lower; }, delta.value(), top);
     }
   }

@@ -432,6 +432,19 @@ TEST(Accountant, RefusesInWords) {
   EXPECT_FALSE(Epsilon::Of(-1).ok());
 }
 
+TEST(CurveNear, HoldsWhereOneDirectionIsLeftOut) {
+  EXPECT_EQ(Account(Adjacency::kAddOrRemove, Poisson(0, 1), 10).CurveNear(Of<Delta>(1e-6))(0), 0);
+  EXPECT_EQ(Account(Adjacency::kAddOrRemove, Gaussian(0), 10).CurveNear(Of<Delta>(1e-6))(0), 0);
+  // What is lost when a unit is added is at most 10, far below the ε of a removal.
+  const Accountant a = Account(Adjacency::kAddOrRemove, Poisson(0.001, 10), 10000);
+  const auto curve = a.CurveNear(Of<Delta>(1e-6));
+  const double epsilon = EpsilonOf(a, 1e-6).upper;
+  EXPECT_GT(epsilon, 100);
+  EXPECT_NEAR(curve(epsilon) / 1e-6, 1, 1e-6);
+  for (const double at : {0.0, 5.0, 9.99, 10.1, 0.5 * epsilon, 1.1 * epsilon, 2 * epsilon})
+    EXPECT_GE(curve(at), DeltaOf(a, at).lower * (1 - 1e-12)) << at;
+}
+
 TEST(Accountant, EdgesAreDefined) {
   EXPECT_EQ(EpsilonOf(Accountant(Adjacency::kReplaceOne), 1e-5).upper, 0);
   EXPECT_EQ(DeltaOf(Accountant(Adjacency::kReplaceOne), 0).upper, 0);
