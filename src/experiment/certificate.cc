@@ -85,7 +85,10 @@ json Certificate(const RunResult& r, const Config& c) {
             : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
               "enforced public bounds prove; it is infinite where there are none.");
   if (r.interrupted)
-    caveats.push_back("the run was interrupted; the certificate covers the rounds that were made.");
+    caveats.push_back(
+        "the run was interrupted; the certificate covers the rounds that were made. The file checkpoint "
+        "holds "
+        "clients' private state: it is not covered and must not be published.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
 
   const bool exposed = p.mechanism == "expose";
@@ -197,6 +200,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"rounds",
        {{"done", r.rounds_done},
         {"planned", p.rounds},
+        {"releases_each", p.each},
         {"skipped", p.skipped},
         {"interrupted", r.interrupted}}},
       {"releases", releases},

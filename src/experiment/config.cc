@@ -206,7 +206,8 @@ std::vector<Section> Describe(Config& c) {
             "federated averages: gradient steps of a client in a round, or passes over its records with "
             "batch");
     s.Number("local_rate", &c.algorithm.local_rate, {.lower = 0, .upper = 1e6, .lower_open = true},
-             "federated averages: step size of the local steps");
+             "federated averages: step size of the local steps; isrl-dp: of the server's, without strong "
+             "convexity");
     s.Count("batch", &c.algorithm.batch, kAnyCount,
             "federated averages: records of a local step; 0: all records of the client");
     s.Number("server_rate", &c.algorithm.server_rate, {.lower = 0, .upper = 1e6, .lower_open = true},

@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiment/kill_runs.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
+#include "privacy/data_ledger.h"
+#include "privacy/gdp.h"
 
 namespace tacit {
 namespace {
@@ -93,26 +96,55 @@ TEST_F(Federated, ThePlanIsWhatIsChargedAndSentAndTheCertificateHolds) {
         }
 }
 
+TEST_F(Federated, TheSameForRecordsAsTheUnit) {
+  for (const char* name : {"dp-fedavg", "dp-scaffold", "isrl-dp"})
+    for (const char* adjacency : {"replace-one", "zero-out", "add-remove"})
+      for (const char* allocation : {"static", "dynamic"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name, adjacency, allocation));
+        const RunResult r = Good(Make({{"algorithm.name", name},
+                                       {"privacy.unit", "record"},
+                                       {"privacy.adjacency", adjacency},
+                                       {"algorithm.allocation", allocation},
+                                       {"model.l2", "0.1"}}));
+        EXPECT_LE(r.certified_epsilon, 2.0);
+        EXPECT_GT(r.certified_epsilon, 2 * (1 - 1e-5));
+        EXPECT_GE(r.plan.certified_epsilon, r.certified_epsilon);
+        EXPECT_EQ(r.plan.each, name == std::string("isrl-dp") ? 1u : 4u);      // local steps
+        EXPECT_EQ(r.bytes_up, r.plan.bytes_up);
+        EXPECT_EQ(r.bytes_down, r.plan.bytes_down);
+        const auto checked = VerifyFolder(r.folder);
+        ASSERT_TRUE(checked.ok()) << checked.error().message;
+        for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
+      }
+}
+
 TEST_F(Federated, ResumesBitForBitForAnyNumberOfThreads) {
+  const std::vector<std::pair<const char*, const char*>> record = {
+      {"dp-fedavg", "record"}, {"dp-scaffold", "record"}, {"isrl-dp", "record"}};
+  auto all = record;
   for (const char* name : kNames)
-    for (const char* trust : kTrusts) {
-      SCOPED_TRACE(fmt::format("{} {}", name, trust));
-      const std::vector<Assignment> sets = {{"algorithm.name", name}, {"privacy.trust", trust}};
-      const RunResult whole = Good(Make(sets, "whole"));
-      std::atomic<bool> interrupt{false};
-      TrainHooks hooks;
-      hooks.interrupt = &interrupt;
-      hooks.threads = 3;
-      hooks.progress = [&](const Progress& p) { interrupt = p.round >= 11; };
-      const RunResult part = Good(Make(sets, "part"), hooks);
-      EXPECT_EQ(part.rounds_done, 11u);
-      EXPECT_LT(part.certified_epsilon, whole.certified_epsilon);
-      const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
-      ASSERT_TRUE(rest.ok()) << rest.error().message;
-      EXPECT_EQ(rest->model, whole.model);
-      EXPECT_EQ(rest->mu, whole.mu);
-      EXPECT_EQ(ReadFile(part.folder / "trace.jsonl"), ReadFile(whole.folder / "trace.jsonl"));
-    }
+    for (const char* trust : kTrusts) all.emplace_back(name, trust);
+  for (const auto& [name, trust] : all) {
+    SCOPED_TRACE(fmt::format("{} {}", name, trust));
+    const bool by_record = trust == std::string("record");
+    const std::vector<Assignment> sets = {{"algorithm.name", name},
+                                          {"privacy.trust", by_record ? "local" : trust},
+                                          {"privacy.unit", by_record ? "record" : "client"}};
+    const RunResult whole = Good(Make(sets, "whole"));
+    std::atomic<bool> interrupt{false};
+    TrainHooks hooks;
+    hooks.interrupt = &interrupt;
+    hooks.threads = 3;
+    hooks.progress = [&](const Progress& p) { interrupt = p.round >= 11; };
+    const RunResult part = Good(Make(sets, "part"), hooks);
+    EXPECT_EQ(part.rounds_done, 11u);
+    EXPECT_LT(part.certified_epsilon, whole.certified_epsilon);
+    const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
+    ASSERT_TRUE(rest.ok()) << rest.error().message;
+    EXPECT_EQ(rest->model, whole.model);
+    EXPECT_EQ(rest->mu, whole.mu);
+    EXPECT_EQ(ReadFile(part.folder / "trace.jsonl"), ReadFile(whole.folder / "trace.jsonl"));
+  }
 }
 
 TEST_F(Federated, PaperModeShowsTheClaimBesideTheWholeRun) {
@@ -169,9 +201,86 @@ TEST_F(Federated, MistakesAreSentencesThatNameThingValueAndRemedy) {
   has(Why({{"algorithm.name", "primal-dual"}}), "protects one record or person");
   has(Why({{"privacy.adjacency", "add-remove"}}), "who takes part is public");
   has(Why({{"algorithm.mode", "paper"}}), "algorithm.noise_multiplier");
+  has(Why({{"algorithm.mode", "paper"}, {"algorithm.noise_multiplier", "1e-160"}}), "[1e-6, 1e6]");
+  has(Why({{"algorithm.noise_multiplier", "2"}}), "certified mode takes the noise from privacy.epsilon");
+  has(Why({{"algorithm.server_rate", "2"}}), "its own global step");
+  has(Why({{"algorithm.name", "dp-fedavg"}, {"algorithm.step", "naive"}}), "is for fedexp");
+  has(Why({{"privacy.trust", "central"},
+           {"privacy.adjacency", "zero-out"},
+           {"algorithm.rounds", "3"},
+           {"algorithm.allocation", "static"},
+           {"algorithm.variance_cap", "0.5"}}),
+      "a static allocation needs variance");
   has(Why({{"algorithm.step", "naive"}, {"privacy.trust", "central"}}), "use corrected");
   has(Why({{"model.penalty", "l1box"}}), "model.penalty");
+  has(Why({{"algorithm.name", "isrl-dp"}}), "protects one record");
+  has(Why({{"algorithm.name", "isrl-dp"}, {"privacy.unit", "record"}, {"algorithm.mode", "paper"}}),
+      "no printed calibration");
+  has(Why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"algorithm.batch", "5"}}),
+      "all records");
+  has(Why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"privacy.trust", "central"}}),
+      "at the clients");
   has(Why({{"algorithm.name", "dp-scaffold"}, {"algorithm.batch", "5"}}), "control variates");
+}
+
+TEST_F(Federated, RunsOnOtherClientsAreNotAddedInTheLedger) {
+  const auto unit = [&](std::vector<Assignment> sets) {
+    sets.push_back({"experiment.ledger", (home_ / "together.db").string()});
+    sets.push_back({"data.id", "the data"});
+    Good(Make(std::move(sets)));
+  };
+  unit({});
+  unit({});
+  unit({{"privacy.trust", "central"}});
+  unit({{"data.clients", "10"}});
+  unit({{"data.split", "iid"}});
+  unit({{"data.split", "iid"}, {"experiment.seed", "7"}});
+  const auto ledger = DataLedger::Read(home_ / "together.db");
+  ASSERT_TRUE(ledger.ok());
+  std::map<std::string, int> units;
+  for (const DataRun& run : ledger->front().runs) ++units[run.unit];
+  EXPECT_EQ(units.size(), 5u);
+  EXPECT_EQ(units["client (local; blocks into 20, of 400 rows)"], 2);
+  EXPECT_EQ(units["client (central; blocks into 20, of 400 rows)"], 1);
+}
+
+TEST_F(Federated, ARunIsTheSameWithASlashAtTheEnd) {
+  std::atomic<bool> interrupt{false};
+  TrainHooks hooks;
+  hooks.interrupt = &interrupt;
+  hooks.progress = [&](const Progress& p) { interrupt = p.round >= 5; };
+  const RunResult part = Good(Make({}), hooks);
+  const auto rest = Resume(part.folder / "");
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  EXPECT_EQ(rest->run, part.run);
+  const auto ledger = SqliteVault::Read(part.folder / "ledger.db");
+  ASSERT_TRUE(ledger.ok());
+  EXPECT_EQ(ledger->size(), 1u);
+}
+
+TEST_F(Federated, AForgedCertificateIsFound) {
+  const RunResult r = Good(Make({{"privacy.mechanism", "gaussian"}}));
+  const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+  ASSERT_TRUE(Verify(honest, "honest")->findings.empty());
+  const auto found = [&](auto forge) {
+    json forged = honest;
+    forge(forged);
+    const auto v = Verify(forged, "forged");
+    return !v.ok() || !v->findings.empty();
+  };
+  // Half the sensitivity, as if nothing were added up, with all that follows from it.
+  EXPECT_TRUE(found([&](json& c) {
+    const double mu = c["privacy"]["mu"].get<double>() / 2, delta = c["privacy"]["delta"];
+    const double epsilon = GdpEpsilon(Mu::Proven(mu), Delta::Proven(delta)).upper;
+    c["releases"][0]["units"] = 0;
+    c["releases"][0]["sensitivity"] = c["enforced"]["sensitivity"] = 0.5;
+    c["releases"][0]["mu"] = c["privacy"]["mu"] = mu;
+    c["releases"][0]["epsilon"] = c["privacy"]["certified_epsilon"] = epsilon;
+    c["privacy"]["certified_epsilon_lower"] = 0;
+    c["privacy"]["zcdp_epsilon"] = mu * mu / 2 + 2 * std::sqrt(mu * mu / 2 * std::log(1 / delta));
+  }));
+  EXPECT_TRUE(found([](json& c) { c["privacy"]["trust"] = "central"; }));
+  EXPECT_TRUE(found([](json& c) { c["enforced"]["record_bound"] = 0.4; }));
 }
 
 TEST_F(Federated, WithoutNoiseFedAvgLearnsAndMinibatchesDoToo) {

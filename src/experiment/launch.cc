@@ -1,5 +1,7 @@
 #include "algorithms/fed_exp.h"
+#include "algorithms/isrl_dp.h"
 #include "algorithms/primal_dual.h"
+#include "algorithms/record_fed_avg.h"
 #include "algorithms/scaffold.h"
 #include "experiment/drive.h"
 
@@ -22,6 +24,28 @@ Claim ClaimOf(const Plan& plan) {
   return {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
 }
 
+// What a client divides its sum by must not tell neighbours apart. Where a record may be there or not, or a
+// person has any number of them, that is a public number of the plan; otherwise neighbours have equally many
+// records.
+Holding HoldingOf(Session& s, std::uint32_t i) {
+  return {i, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(i), s.partition.shard(i),
+          &s.book->account(i)};
+}
+
+// Clients as `make` makes them: kept for the run, or made when it is their turn.
+template <class A, class Make>
+Status DriveAll(Session& s, RunResult& r, typename A::Server& server, Make make) {
+  if constexpr (Stateless<A>) {
+    EveryClient source(s.plan.clients, make);
+    return Drive<A, decltype(source)>(s, r, server, source).Run();
+  } else {
+    std::vector<typename A::Client> clients;
+    clients.reserve(s.plan.clients);
+    for (std::uint32_t i = 0; i < s.plan.clients; ++i) clients.push_back(make(i));
+    return Drive<A, decltype(clients)>(s, r, server, clients).Run();
+  }
+}
+
 Status LaunchPrimalDual(Session& s, RunResult& r) {
   const Config& c = s.config;
   const Plan& plan = s.plan;
@@ -35,18 +59,41 @@ Status LaunchPrimalDual(Session& s, RunResult& r) {
   o.claim = ClaimOf(plan);
   for (const PlannedRound& p : plan.schedule) o.rounds.push_back(p.round);
 
-  std::vector<PrimalDual::Client> clients;
-  clients.reserve(plan.clients);
-  // What a client divides its sum by must not tell neighbours apart. Where a record may be there or not,
-  // or a person has any number of them, that is a public number of the plan; otherwise neighbours have
-  // equally many records.
-  for (std::uint32_t i = 0; i < plan.clients; ++i) {
-    clients.emplace_back(Holding{i, plan.divisor != 0 ? plan.divisor : s.partition.size(i),
-                                 s.partition.shard(i), &s.book->account(i)},
-                         problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
-  }
   PrimalDual::Server server(o);
-  return Drive<PrimalDual, decltype(clients)>(s, r, server, clients).Run();
+  return DriveAll<PrimalDual>(s, r, server, [&](std::uint32_t i) {
+    return PrimalDual::Client(HoldingOf(s, i), problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
+  });
+}
+
+template <class A>
+Status LaunchByRecord(Session& s, RunResult& r, typename A::Options o) {
+  const Problem problem = MakeProblem(s);
+  o.clip = L2Bound::Proven(s.config.privacy.clip);
+  for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
+  typename A::Server server(problem, o);
+  return DriveAll<A>(s, r, server, [&](std::uint32_t i) {
+    return typename A::Client(HoldingOf(s, i), problem, *s.mechanism, o, s.plan.noise[s.plan.noise_of[i]]);
+  });
+}
+
+Status LaunchRecordFedAvg(Session& s, RunResult& r) {
+  const Config& c = s.config;
+  RecordFedAvg::Options o;
+  o.local.rate = c.algorithm.local_rate;
+  o.local.steps = static_cast<std::uint32_t>(c.algorithm.local_steps);
+  o.local.l2 = c.model.l2;
+  o.rate = c.algorithm.server_rate;
+  o.control = c.algorithm.name == "dp-scaffold";
+  o.last = s.plan.last;
+  return LaunchByRecord<RecordFedAvg>(s, r, std::move(o));
+}
+
+Status LaunchIsrlDp(Session& s, RunResult& r) {
+  IsrlDp::Options o;
+  o.rate = s.config.algorithm.local_rate;
+  o.strong_convexity = s.plan.mu_f;
+  o.l2 = s.config.model.l2;
+  return LaunchByRecord<IsrlDp>(s, r, std::move(o));
 }
 
 // The options that federated averages share. With local trust clients may have different noise: one set each.
@@ -54,10 +101,12 @@ template <class A>
 std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim& claim) {
   const Config& c = s.config;
   Vec variance(s.plan.schedule.size());
-  for (const std::size_t at : s.plan.noise_of)
+  std::vector<double> holders(s.plan.noise.size());
+  for (const std::size_t at : s.plan.noise_of) ++holders[at];
+  for (std::size_t at = 0; at < holders.size(); ++at)
     for (std::size_t t = 0; t < variance.size(); ++t) {
       const double sigma = (*s.plan.noise[at])[t].value();
-      variance[t] += sigma * sigma / static_cast<double>(s.plan.clients);
+      variance[t] += holders[at] / static_cast<double>(s.plan.clients) * sigma * sigma;
     }
   const auto shared = std::make_shared<const Vec>(std::move(variance));
   std::vector<typename A::Options> all(s.plan.noise.size());
@@ -89,20 +138,10 @@ Status LaunchFederated(Session& s, RunResult& r) {
   const Problem problem = MakeProblem(s);
   const Claim claim = ClaimOf(s.plan);
   const auto options = FederatedOptions<A>(s, claim);
-  const auto make = [&](std::uint32_t i) {
-    return typename A::Client(Holding{i, s.partition.size(i), s.partition.shard(i), &s.book->account(i)},
-                              problem, options[s.plan.noise_of[i]]);
-  };
   typename A::Server server(problem, options[s.plan.noise_of.front()], *s.book);
-  if constexpr (Stateless<A>) {
-    EveryClient source(s.plan.clients, make);
-    return Drive<A, decltype(source)>(s, r, server, source).Run();
-  } else {
-    std::vector<typename A::Client> clients;
-    clients.reserve(s.plan.clients);
-    for (std::uint32_t i = 0; i < s.plan.clients; ++i) clients.push_back(make(i));
-    return Drive<A, decltype(clients)>(s, r, server, clients).Run();
-  }
+  return DriveAll<A>(s, r, server, [&](std::uint32_t i) {
+    return typename A::Client(HoldingOf(s, i), problem, options[s.plan.noise_of[i]]);
+  });
 }
 
 template <class Trust>
@@ -116,7 +155,10 @@ Status LaunchUnder(Session& s, RunResult& r) {
 }  // namespace
 
 Status Launch(Session& s, RunResult& r) {
-  if (s.config.algorithm.name == "primal-dual") return LaunchPrimalDual(s, r);
+  const std::string& name = s.config.algorithm.name;
+  if (name == "primal-dual") return LaunchPrimalDual(s, r);
+  if (name == "isrl-dp") return LaunchIsrlDp(s, r);
+  if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);
   return s.config.privacy.trust == "central" ? LaunchUnder<TrustedServer>(s, r)
                                              : LaunchUnder<LocalNoise>(s, r);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
@@ -19,9 +20,10 @@ const std::vector<AlgorithmEntry>& Algorithms() {
       {"fedexp", "Takakura, Liew, Hasegawa, DP-FedEXP",
        "federated averaging with an adaptive global step size, local or central privacy of clients"},
       {"dp-fedavg", "McMahan, Ramage, Talwar, Zhang, ICLR 2018",
-       "federated averaging, local or central privacy of clients"},
+       "federated averaging, local or central privacy of clients, or of records"},
       {"dp-scaffold", "Noble, Bellet, Dieuleveut, AISTATS 2022",
-       "federated averaging with control variates, local or central privacy of clients"},
+       "federated averaging with control variates, local or central privacy of clients, or of records"},
+      {"isrl-dp", "Lowy, Razaviyayn, ICLR 2023", "noisy gradient descent, local privacy of records"},
   };
   return kTable;
 }
@@ -32,6 +34,18 @@ double Plan::EpsilonAfter(std::size_t k) const {
   for (std::size_t i = 0; i <= k && i < schedule.size(); ++i)
     spent = spent + Squared(Mu::Proven(schedule[i].mu));
   return GdpEpsilon(Root(spent), Delta::Proven(delta)).upper;
+}
+
+std::string ClientUnitText(const Config& c) {
+  const auto& d = c.data;
+  std::string how =
+      d.split == "column" ? "by " + d.group_column : fmt::format("{} into {}", d.split, d.clients);
+  if (d.split == "dirichlet") how += fmt::format(", alpha {:g}", d.alpha);
+  if (d.split != "column" && d.split != "blocks") how += fmt::format(", seed {}", c.experiment.seed);
+  if (d.rows_per_client != 0) how += fmt::format(", {} rows each", d.rows_per_client);
+  if (d.rows != 0) how += fmt::format(", of {} rows", d.rows);
+  if (d.skip != 0) how += fmt::format(" after {}", d.skip);
+  return fmt::format("client ({}; {})", c.privacy.trust, how);
 }
 
 std::string UnitText(const std::string& unit, const std::string& person_bound,
@@ -138,11 +152,38 @@ Status CheckConstants(const Config& c) {
     return Fail(Code::kUnsupported,
                 "privacy.unit = \"client\": primal-dual releases sums of records' gradients and protects one "
                 "record or person; use another unit, or fedexp, dp-fedavg or dp-scaffold");
-  if (!by_client && !primal_dual)
-    return Fail(Code::kUnsupported,
-                "privacy.unit = \"{}\": {} clips a client's whole update and protects all its records; set "
-                "privacy.unit = \"client\", or use primal-dual",
-                c.privacy.unit, c.algorithm.name);
+  const bool fedexp = c.algorithm.name == "fedexp", isrl = c.algorithm.name == "isrl-dp";
+  if (fedexp && !by_client)
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"{}\": fedexp clips a client's whole update and protects all its records; set "
+        "privacy.unit = \"client\", or use dp-fedavg, dp-scaffold, isrl-dp or primal-dual",
+        c.privacy.unit);
+  if (isrl && by_client)
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
+        "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
+  if (!by_client && !primal_dual) {
+    if (c.algorithm.mode == "paper")
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.mode = \"paper\": {} with privacy.unit = \"record\" has no printed calibration here; "
+          "use certified mode",
+          c.algorithm.name);
+    if (!isrl && c.model.penalty != "none")
+      return Fail(
+          Code::kUnsupported,
+          "model.penalty = \"{}\": local steps are plain gradient steps and have no prox; use none, or "
+          "model.l2",
+          c.model.penalty);
+    if (c.algorithm.batch != 0 || c.algorithm.proximal != 0)
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.batch = {}, algorithm.proximal = {:g}: with privacy.unit = \"record\" every step is on "
+          "all records of a client; set both to 0",
+          c.algorithm.batch, c.algorithm.proximal);
+  }
   if (!by_client && c.privacy.trust != "local")
     return Fail(
         Code::kUnsupported,
@@ -153,6 +194,27 @@ Status CheckConstants(const Config& c) {
       return Fail(Code::kUnsupported,
                   "privacy.adjacency = \"add-remove\": who takes part is public here, so a client cannot be "
                   "hidden, only what it has; use replace-one or zero-out with privacy.unit = \"client\"");
+    if (c.algorithm.mode == "paper" && !c.privacy.budgets.empty())
+      return Fail(
+          Code::kUnsupported,
+          "privacy.budgets: papers with clients as the unit have one noise for all; leave it out, or use "
+          "certified mode");
+    if (const double z = c.algorithm.noise_multiplier; z != 0 && !(z >= 1e-6 && z <= 1e6))
+      return Fail(Code::kInvalidArgument, "algorithm.noise_multiplier = {:g}: must be in [1e-6, 1e6]", z);
+    if (c.algorithm.mode == "certified" && c.algorithm.noise_multiplier != 0)
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.noise_multiplier = {:g}: certified mode takes the noise from privacy.epsilon; leave it "
+          "out, or set algorithm.mode = \"paper\"",
+          c.algorithm.noise_multiplier);
+    if (fedexp && c.algorithm.server_rate != 1)
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.server_rate = {:g}: fedexp finds its own global step; leave it at 1, or use dp-fedavg",
+          c.algorithm.server_rate);
+    if (!fedexp && c.algorithm.step != "corrected")
+      return Fail(Code::kInvalidArgument, "algorithm.step = \"{}\": is for fedexp; leave it out with {}",
+                  c.algorithm.step, c.algorithm.name);
     if (c.privacy.trust == "central" && !c.privacy.budgets.empty())
       return Fail(Code::kUnsupported,
                   "privacy.budgets: one noise on the sum protects all clients alike; leave it out with "
@@ -182,6 +244,11 @@ Status CheckConstants(const Config& c) {
           c.model.penalty);
   }
   if (c.privacy.unit != "person") return Ok{};
+  if (!primal_dual)
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"person\": is proved for primal-dual and not for {}; use that, or the unit record",
+        c.algorithm.name);
   if (c.algorithm.mode != "certified")
     return Fail(Code::kUnsupported,
                 "privacy.unit = \"person\": a paper's calibration is for records; set algorithm.mode = "
@@ -244,6 +311,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       *std::find_if(Algorithms().begin(), Algorithms().end(),
                     [&](const AlgorithmEntry& a) { return a.name == c.algorithm.name; });
   const bool by_client = c.privacy.unit == "client", central = c.privacy.trust == "central";
+  const bool primal_dual = c.algorithm.name == "primal-dual", isrl = c.algorithm.name == "isrl-dp";
+  if (!by_client && !primal_dual && !isrl) p.each = c.algorithm.local_steps;
   const bool certified = c.algorithm.mode == "certified";
   p.algorithm = entry.name;
   p.paper = entry.paper;
@@ -280,27 +349,34 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
                 c.privacy.budgets.size(), p.clients);
-  if (c.privacy.delta > 1.0 / static_cast<double>(facts.rows))
+  const std::size_t others = by_client ? p.clients : facts.rows;
+  if (c.privacy.delta > 1.0 / static_cast<double>(others))
     p.warnings.push_back(
-        fmt::format("privacy.delta = {:g} is above 1/rows = {:.2g}: a mechanism that publishes a random "
-                    "record would pass",
-                    c.privacy.delta, 1.0 / static_cast<double>(facts.rows)));
+        fmt::format("privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} "
+                    "would pass",
+                    c.privacy.delta, by_client ? "clients" : "rows", 1.0 / static_cast<double>(others),
+                    by_client ? "client" : "record"));
 
   // Theory and allocation, from public constants.
-  const double scale = c.algorithm.scaling == "printed" && !by_client ? 1 / n : 1.0;
+  const double scale = c.algorithm.scaling == "printed" && primal_dual ? 1 / n : 1.0;
   PrimalDualTheory theory;
   Vec log_q(p.rounds);
-  if (by_client) {
+  if (!primal_dual) {
     // A quadratic with that curvature shrinks a round's noise by the factor of a round each time after.
     p.mu_f = c.algorithm.strong_convexity >= 0 ? c.algorithm.strong_convexity : c.model.l2;
-    p.factor = std::pow(std::max(0.0, 1 - c.algorithm.local_rate * p.mu_f),
-                        static_cast<double>(c.algorithm.local_steps));
-    if (!(p.factor > 0))
-      return Fail(Code::kInvalidArgument,
-                  "algorithm.local_rate = {:g}: with strong convexity {:g} a local step overshoots; lower it",
-                  c.algorithm.local_rate, p.mu_f);
+    // Where the model is a mean of all iterates, every round counts alike.
+    const double shrink = isrl ? 0.0 : c.algorithm.local_rate * p.mu_f;      // of one local step
+    if (shrink >= 1 && c.algorithm.allocation == "dynamic" && certified)
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.local_rate = {:g}: with strong convexity {:g} a local step overshoots; lower it, or "
+          "set algorithm.allocation = \"static\"",
+          c.algorithm.local_rate, p.mu_f);
+    const double log_factor =
+        shrink < 1 ? std::log1p(-shrink) * static_cast<double>(c.algorithm.local_steps) : 0.0;
+    p.factor = std::max(std::exp(log_factor), std::numeric_limits<double>::min());
     for (std::size_t t = 0; t < p.rounds; ++t)
-      log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * std::log(p.factor);
+      log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * log_factor;
     p.last = c.algorithm.last != 0 ? c.algorithm.last : c.algorithm.name == "fedexp" ? 2 : 1;
   } else {
     theory = Theory(c, facts, *objective, scale, p);
@@ -318,10 +394,6 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "lower it to at most {:g}",
         p.gamma, p.mu_f, p.factor, p.gamma_max);
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
-  // Δ of the sum: what the noise is calibrated to. The paper prints 2B, whatever the ledger's adjacency.
-  const double unit_bound = static_cast<double>(unit.terms) * clip.value();
-  const double delta_sum = (p.adjacency == Adjacency::kReplaceOne || !certified ? 2.0 : 1.0) * unit_bound;
-  const Vec log_delta(p.rounds, std::log(delta_sum));
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
   const auto budget_of = [&](Epsilon e) {
@@ -335,48 +407,6 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
              : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
     p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : FreeSquare(clip);
-  p.mu_budget = budget.value();
-  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
-    return Fail(Code::kInvalidArgument,
-                "model.weights has {} numbers for {} parameters; give one each, or none",
-                c.model.weights.size(), p.dim);
-  Shares shares = UniformShares(p.rounds);
-  if (stated) {
-    // the same noise in every round, as these papers have it
-  } else if (c.algorithm.allocation == "geometric" && !exposed) {
-    shares = GeometricShares(p.rounds, c.algorithm.ratio);
-    if (std::isfinite(c.algorithm.variance_cap))
-      return Fail(Code::kUnsupported,
-                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
-                  c.algorithm.variance_cap);
-    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
-                            NoiseCost(shares, log_q, log_delta, budget);
-  } else if (c.algorithm.allocation == "dynamic" &&
-             !exposed) {  // without noise nothing is allocated or skipped
-    const double skip = certified ? kSkipShare : 0.0;  // a paper sends every round
-    if (std::isfinite(c.algorithm.variance_cap)) {
-      TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));
-    } else {
-      shares = WaterFillingShares(log_q, log_delta, skip);
-    }
-    if (std::isinf(regularizer->DomainRadius(p.dim)) && p.factor < 1 && log_q.front() < std::log(1e-4))
-      p.warnings.push_back(
-          "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
-          "unbounded: "
-          "clipped gradients may not walk back; use l1box, box or l2ball");
-    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
-                            NoiseCost(shares, log_q, log_delta, budget);
-  } else if (const double variance =
-                 delta_sum * delta_sum * static_cast<double>(p.rounds) / (budget.value() * budget.value());
-             variance > c.algorithm.variance_cap && !exposed) {
-    return Fail(
-        Code::kBudget,
-        "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
-        "it or privacy.epsilon, or lower algorithm.rounds",
-        c.algorithm.variance_cap, variance);
-  }
-
-  // Calibration: σ for every round and every distinct budget.
   const std::size_t most = by_client ? (central ? p.clients : 1)
                            : facts.records.empty()
                                ? facts.rows
@@ -401,6 +431,61 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
                                                : by_sum  ? most + 1
                                                          : objective->Roundings(most),
                                                unit);
+  // Δ of the sum: what the noise is calibrated to. The paper prints 2B, whatever the ledger's adjacency.
+  const double unit_bound = static_cast<double>(unit.terms) * clip.value();
+  const double delta_sum = by_client && certified                                ? charged.value()
+                           : p.adjacency == Adjacency::kReplaceOne || !certified ? 2 * unit_bound
+                                                                                 : unit_bound;
+  const Vec log_delta(p.rounds, std::log(delta_sum));
+  p.mu_budget = budget.value();
+  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
+    return Fail(Code::kInvalidArgument,
+                "model.weights has {} numbers for {} parameters; give one each, or none",
+                c.model.weights.size(), p.dim);
+  Shares shares = UniformShares(p.rounds);
+  if (stated) {
+    // the same noise in every round, as these papers have it
+  } else if (c.algorithm.allocation == "geometric" && !exposed) {
+    shares = GeometricShares(p.rounds, c.algorithm.ratio);
+    if (std::isfinite(c.algorithm.variance_cap))
+      return Fail(Code::kUnsupported,
+                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
+                  c.algorithm.variance_cap);
+    if (by_client && c.algorithm.ratio != 1 && p.rounds > 1)
+      p.warnings.push_back(
+          "a geometric allocation puts large noise on some rounds, and nothing bounds the model: clipped "
+          "updates "
+          "may not walk back; use static, or dynamic with algorithm.variance_cap");
+    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
+                            NoiseCost(shares, log_q, log_delta, budget);
+  } else if (c.algorithm.allocation == "dynamic" &&
+             !exposed) {  // without noise nothing is allocated or skipped
+    const double skip = certified ? kSkipShare : 0.0;  // a paper sends every round
+    if (std::isfinite(c.algorithm.variance_cap)) {
+      TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));
+    } else {
+      shares = WaterFillingShares(log_q, log_delta, skip);
+    }
+    if (std::isinf(regularizer->DomainRadius(p.dim)) && p.factor < 1 && log_q.front() < std::log(1e-4))
+      p.warnings.push_back(
+          primal_dual || isrl
+              ? "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
+                "unbounded: clipped gradients may not walk back; use l1box, box or l2ball"
+              : "dynamic allocation puts large noise on early rounds, and nothing bounds the model: clipped "
+                "updates may not walk back; set algorithm.variance_cap, or allocation = \"static\"");
+    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
+                            NoiseCost(shares, log_q, log_delta, budget);
+  } else if (const double variance =
+                 delta_sum * delta_sum * static_cast<double>(p.rounds) / (budget.value() * budget.value());
+             variance > c.algorithm.variance_cap && !exposed) {
+    return Fail(
+        Code::kBudget,
+        "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
+        "it or privacy.epsilon, or lower algorithm.rounds",
+        c.algorithm.variance_cap, variance);
+  }
+
+  // Calibration: σ for every round and every distinct budget.
   const double relative = charged.value() / delta_sum - 1 + 1e-15,
                absolute = mechanism->OverheadMu(p.released());
   if (!(relative < 0.5) && !by_client) return too_many;
@@ -412,8 +497,9 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     NoisePlan plan;
     plan.reserve(active.size());
     Vec nominal(p.rounds);
-    if (certified) {
-      TACIT_TRY(nominal, Calibrate(shares, mu, relative, absolute));
+    if (certified) {      // a round's share is for all its releases
+      const Mu one = Mu::Proven(std::max(0.0, NextDown(mu.value() / std::sqrt(static_cast<double>(p.each)))));
+      TACIT_TRY(nominal, Calibrate(shares, one, relative, absolute));
     } else {
       for (std::size_t t = 0; t < p.rounds; ++t)
         nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
@@ -464,7 +550,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   if (!exposed) {
     for (const auto& noise : p.noise) {
       const auto [least, highest] = std::minmax_element(noise->begin(), noise->end());
-      TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * record, *least));
+      const double longest = p.square > 0 ? clip.value() * (1 + x) : record;      // of one term, at most
+      TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * longest, *least));
       TACIT_OK(mechanism->CheckRange(0, *highest));
       // What one client pays for floating point and lattice must stay below the clip: see Bounded.
       const double each =
@@ -482,7 +569,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   for (std::size_t at : p.noise_of)
     if (seen[at] > seen[lead]) lead = at;
   p.epsilon = seen[lead];
-  p.mu_budget = budget_of(Epsilon::Proven(p.epsilon)).value();
+  if (!stated) p.mu_budget = budget_of(Epsilon::Proven(p.epsilon)).value();
   MuSquared spent{0.0};
   double cost = 0;  // Σ q_t ξ_t², ξ_t the noise on s·∇f_i
   for (std::size_t k = 0; k < active.size(); ++k) {
@@ -490,12 +577,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     PlannedRound r{.round = active[k], .share = shares.share(active[k] - 1)};
     r.sigma = exposed ? 0 : sigma.value();
     r.noise_on_mean = r.sigma / m;
-    r.mu = kInf;
+    double one = kInf;      // μ of one release
     if (bound && !exposed) {
       const PrivacyEvent event = mechanism->EventFor(*bound, sigma, p.released());
-      if (const auto* g = std::get_if<GaussianEvent>(&event)) r.mu = g->mu.value();
+      if (const auto* g = std::get_if<GaussianEvent>(&event)) one = g->mu.value();
     }
-    spent = spent + MuSquared::Proven(MulUp(r.mu, r.mu));
+    r.mu = p.each == 1 ? one : MulUp(SqrtUp(static_cast<double>(p.each)), one);
+    for (std::size_t j = 0; j < p.each; ++j) spent = spent + MuSquared::Proven(MulUp(one, one));
     for (std::size_t at = 0; at < p.noise.size() && !exposed; ++at) {
       if (holders[at] == 0) continue;
       const double log_xi = std::log(scale / m) + std::log((*p.noise[at])[k].value());
@@ -516,9 +604,11 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     const double each = 4 / (z * z) + extra * extra;      // sum and squared lengths accounted apart
     const Mu mu = Mu::Proven(std::sqrt(central ? static_cast<double>(p.rounds) * each : 4 / (z * z)));
     p.claimed_epsilon = p.epsilon = GdpEpsilon(mu, delta).upper;
-    p.claim_source = central ? "Proposition 4.2: the mean update and the mean squared length, each with its "
-                               "own noise, over all rounds"
-                             : "Proposition 4.1: one message of one client; the run has as many as rounds";
+    p.claim_source = !central ? "DP-FedEXP, Proposition 4.1: one message of one client; a run has one a round"
+                     : p.square > 0
+                         ? "DP-FedEXP, Proposition 4.2: the mean update and the mean squared length, each "
+                           "with its own noise, over all rounds"
+                         : "DP-FedEXP, of its baselines: the mean update over all rounds";
   } else if (!certified && !exposed) {
     p.claimed_epsilon = p.epsilon;
     p.claim_source = kPrimalDualClaimSource;
@@ -531,7 +621,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
           "privacy.clip = {:g} is assumed by the paper's calibration, but a record's gradient may reach {:g}",
           c.privacy.clip, *objective->RecordBound(facts.row_bound)));
   }
-  if (!exposed && p.mu_f > 0 && !by_client) {
+  if (!exposed && p.mu_f > 0 && primal_dual) {
     const double rho = ZcdpRho(epsilon, delta).value(), c1 = std::min(p.mu_f, 1.0);
     p.bound_printed =
         PrimalDualTheory::PrintedNoiseTerm(unit_bound, d, rho, n, m, p.mu_f) * (scale * n) * (scale * n);
@@ -545,12 +635,15 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     }
   }
   const std::size_t length = sizeof(std::uint64_t), vector = length + p.dim * sizeof(double);
-  if (by_client) {      // the model is not in the first broadcast; who remembers has one more
-    const bool remember = c.algorithm.name == "dp-scaffold";
-    const std::size_t up = kFrameHeader + length + p.released() * sizeof(double);
-    const std::size_t models = active.size() - (remember ? 0 : 1), vectors = remember ? 2 : 1;
+  if (!primal_dual) {      // the model is not in the first broadcast; who remembers has one more
+    const bool control = c.algorithm.name == "dp-scaffold", local_noise = !by_client && !isrl;
+    const bool remember = control || local_noise;
+    const std::size_t models = active.size() - (remember ? 0 : 1), vectors = control ? 2 : 1;
+    const std::size_t lengths = remember ? 2 : 1;      // vectors of a message, empty ones included
+    const std::size_t up = kFrameHeader + (local_noise ? 2 : 1) * length +
+                           (local_noise ? vectors : 1) * p.released() * sizeof(double);
     p.bytes_up = up * active.size() * p.clients;
-    p.bytes_down = ((kFrameHeader + sizeof(std::uint32_t) + vectors * length) * (models + 1) +
+    p.bytes_down = ((kFrameHeader + sizeof(std::uint32_t) + lengths * length) * (models + 1) +
                     vectors * models * p.dim * sizeof(double)) *
                    p.clients;
     return p;

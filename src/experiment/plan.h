@@ -57,6 +57,7 @@ struct Plan {
   std::size_t divisor = 0;
   std::vector<PlannedRound> schedule;  // the rounds that run
   std::size_t skipped = 0;
+  std::size_t each = 1;  // releases of a client in a round, with the same noise
   std::size_t last = 1;  // iterates that the model is the mean of
   std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients
   double EpsilonAfter(std::size_t k) const;  // ε after schedule[0..k], upper bound
@@ -77,6 +78,10 @@ struct Plan {
 
 // "record", "person (at most 3 records)", "person (sum clipped)": as the ledger names it. most = 0: no limit.
 std::string UnitText(const std::string& unit, const std::string& person_bound, std::size_t most);
+
+// "client (central; blocks into 10)": with clients as the unit it must be said which ones, and whom they
+// trust. Costs of runs that split the data in another way are about other clients and do not add up.
+std::string ClientUnitText(const Config&);
 
 Result<Plan> MakePlan(const Config&, const PublicFacts&);
 

@@ -43,8 +43,9 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
         r.rounds.push_back(0);
       }
       ++r.rounds.back();
-      if (bounded)
-        spent = spent + Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
+      if (!bounded) continue;
+      const MuSquared cost = Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
+      for (std::size_t j = 0; j < plan.each; ++j) spent = spent + cost;      // as the ledger adds them
     }
     if (charged[at] > spent.value()) {
       r.beyond = NextUp(charged[at] - spent.value());

@@ -211,18 +211,20 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(lock.Take(r.folder));
     r.run = r.folder.filename().string();
     if (!s.resuming) TACIT_OK(WriteWhole(r.folder / "config.toml", ToToml(config)));
-    TACIT_TRY(s.run_vault, SqliteVault::Open(
-                               r.folder / "ledger.db",
-                               {.run = r.run,
-                                .data = config.data.source,
-                                .unit = UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person),
-                                .mode = config.algorithm.mode,
-                                .adjacency = s.plan.adjacency,
-                                .delta = s.plan.delta},
-                               s.plan.budgets));
+    const std::string unit = s.plan.by_client()
+                                 ? ClientUnitText(config)
+                                 : UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person);
+    TACIT_TRY(s.run_vault, SqliteVault::Open(r.folder / "ledger.db",
+                                             {.run = r.run,
+                                              .data = config.data.source,
+                                              .unit = unit,
+                                              .mode = config.algorithm.mode,
+                                              .adjacency = s.plan.adjacency,
+                                              .delta = s.plan.delta},
+                                             s.plan.budgets));
     TACIT_TRY(s.data_ledger, DataLedger::Open(LedgerFile(config), IdOf(config),
                                               {.run = fs::absolute(r.folder, ec).lexically_normal().string(),
-                                               .unit = s.plan.unit,
+                                               .unit = s.plan.by_client() ? unit : s.plan.unit,
                                                .mode = config.algorithm.mode,
                                                .adjacency = s.plan.adjacency,
                                                .delta = s.plan.delta},
@@ -264,8 +266,11 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
 Result<RunResult> Train(const Config& config, const TrainHooks& hooks) { return Execute(config, hooks, {}); }
 
-Result<RunResult> Resume(const fs::path& folder, const std::vector<Assignment>& sets,
+Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& sets,
                          const TrainHooks& hooks) {
+  // "runs/name/" and "runs/./name" are the run "runs/name": its name is what the ledgers know it by.
+  fs::path folder = given.lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
   TACIT_TRY(const Config asked, ConfigToResume(folder, sets));
   TACIT_TRY(const Config config, ConfigToResume(folder, {}));      // the certificate names the run's own
   TrainHooks here = hooks;

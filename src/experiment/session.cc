@@ -80,10 +80,13 @@ std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
   for (const auto& noise : s.plan.noise) {
     auto& costs = out.emplace_back();
     for (NoiseStd sigma : *noise)
-      costs.push_back(
+      costs.push_back(MuSquared::Proven(
           std::isinf(s.plan.sensitivity)
-              ? MuSquared::Proven(kInf)
-              : Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.released())));
+              ? kInf
+              : MulUp(
+                    static_cast<double>(s.plan.each),
+                    Cost(s.mechanism->EventFor(L2Bound::Proven(s.plan.sensitivity), sigma, s.plan.released()))
+                        .value())));
   }
   return out;
 }

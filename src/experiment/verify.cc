@@ -162,7 +162,7 @@ struct Stated {
   double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
   std::optional<double> claimed, claim_bound, clip, record_bound, square;
   std::optional<std::vector<double>> per_client;
-  std::size_t done, planned, skipped, clients, rows, dim, records_per_person;
+  std::size_t done, each, planned, skipped, clients, rows, dim, records_per_person;
   bool interrupted;
   bool person() const { return unit == "person"; }
   bool by_client() const { return unit == "client"; }
@@ -212,6 +212,10 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   s.record_bound = f.Maybe("enforced.record_bound", 0, false);
   s.sensitivity = f.Figure("enforced.sensitivity", 0, true);
   s.done = f.Count("rounds.done");
+  s.each = 1;      // certificates of earlier versions do not say it
+  if (const json* rounds = f.Find("rounds");
+      rounds != nullptr && rounds->is_object() && rounds->contains("releases_each"))
+    s.each = f.Count("rounds.releases_each", 1);
   s.planned = f.Count("rounds.planned");
   s.skipped = f.Count("rounds.skipped");
   s.interrupted = f.Flag("rounds.interrupted");
@@ -286,7 +290,7 @@ Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
     units += terms;
     if (k != 0) k += terms;
   }
-  if (units == 0) return {c, 0};
+  if (units == 0 && s.rows == 0) return {c, 0};
   const long double ku = k * 0x1p-53L;
   const long double slack = 2 * (ku / (1 - ku)) * units * c;
   const long double exact = (s.adjacency == "replace-one" ? 2 : 1) * terms * c + slack;
@@ -307,7 +311,7 @@ long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double se
     static_cast<void>(std::frexp(r.sigma[i], &exponent));  // σ = m·2^exponent, m in [1/2, 1)
     const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
     const long double mu = (sensitivity + grid * std::sqrt(static_cast<long double>(s.released()))) / sigma;
-    const long double term = mu * mu * static_cast<long double>(n) - lost;
+    const long double term = mu * mu * static_cast<long double>(n) * static_cast<long double>(s.each) - lost;
     const long double next = sum + term;
     lost = (next - sum) - term;
     sum = next;
@@ -331,6 +335,13 @@ void CheckReleases(const Stated& s, Checks& check) {
   for (std::size_t i = 0; i < s.releases.size(); ++i) {
     const StatedReleases& r = s.releases[i];
     const std::string at = fmt::format("releases[{}].", i);
+    if (s.by_client()) {      // one term a client; roundings as bounded.h derives them
+      const std::size_t terms = s.trust == "central" ? s.clients : 1;
+      check.Same(at + "units", r.units, terms, "and what a release adds up are clients' updates, here");
+      check.Same(at + "roundings", r.roundings,
+                 s.trust == "central" ? 2 * (terms + 1) + (2 * (s.released() + 3) + terms - 1) / terms : 0,
+                 "and a sum over them has");
+    }
     const Enclosed sensitivity = SensitivityOf(s, r);
     check.Within(at + "sensitivity", r.sensitivity, sensitivity.exact, 0x1p-60L, sensitivity.above,
                  fmt::format("and {} adjacency with a bound of {} and {} units makes it", s.adjacency,
@@ -340,7 +351,7 @@ void CheckReleases(const Stated& s, Checks& check) {
                                                                : static_cast<long double>(kInf);
     if (s.done == 0) squared = 0;
     squared += r.beyond;
-    const auto rounds = static_cast<long double>(s.done);
+    const auto rounds = static_cast<long double>(s.done) * static_cast<long double>(s.each);
     check.Within(at + "mu", r.mu, std::sqrt(squared), (rounds + 8) * 0x1p-62L, (rounds + 8) * kUlp,
                  "and its noise makes it");
     const auto [of, added] = known.try_emplace(r.mu, 0.0);
@@ -373,11 +384,14 @@ long double TermBound(const Stated& s) {
   if (!s.square) return c;
   const long double x = *s.square * c;
   if (s.adjacency != "replace-one") return c * std::sqrt(1 + x * x);
-  long double most = 1;      // the longer one is as long as can be: both terms grow with it
-  for (int i = 0; i <= 4096; ++i) {
-    const long double b = i / 4096.0L;
+  // The longer one is as long as can be: both terms grow with it. The other's length by a search, and at the
+  // zero of the derivative.
+  long double most = 1;
+  const auto at = [&](long double b) {
     most = std::max(most, (1 + b) / 2 * std::sqrt(1 + x * x * (1 - b) * (1 - b)));
-  }
+  };
+  for (int i = 0; i <= 4096; ++i) at(i / 4096.0L);
+  if (x * x > 2) at((1 - std::sqrt(1 - 2 / (x * x))) / 2);
   return c * most;
 }
 
@@ -436,11 +450,10 @@ void CheckFigures(const Stated& s, Checks& check) {
                rho + 2 * std::sqrt(rho * -std::log(static_cast<long double>(s.delta))), 1e-15L, 1e-12L,
                "and mu makes it");
   if (s.by_client()) {
-    // The search's steps miss the maximum by less than 1e-6 of it.
     if (!s.clip || !s.record_bound)
       check.Differ("enforced.record_bound", s.record_bound, s.clip, "and a client's update is clipped to");
     else
-      check.Within("enforced.record_bound", *s.record_bound, TermBound(s), 1e-15L, s.square ? 1e-6L : 1e-15L,
+      check.Within("enforced.record_bound", *s.record_bound, TermBound(s), 0x1p-60L, 1e-12L,
                    "and the clip and the squared length make it");
   } else if (s.mode == "certified") {
     check.Same("enforced.record_bound", s.record_bound, s.clip, "and certified mode clips to");
@@ -483,15 +496,21 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("mechanism.name", s.mechanism, c.privacy.mechanism, why);
   if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
   check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
-  if (s.mode == "certified")
+  if (s.mode == "certified" || s.by_client())
     check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
-  else if (s.claimed)
+  if (s.mode != "certified" && s.claimed)
     check.Same("privacy.claim_bound", s.claim_bound, std::optional<double>(c.privacy.clip), why);
   double asked = c.privacy.epsilon;
   if (!c.privacy.budgets.empty())
     asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
   check.Same("privacy.trust", s.by_client() ? s.trust : "local", c.privacy.trust, why);
   // With clients as the unit papers state the noise, and the claim follows from it.
+  if (s.by_client() && s.mode != "certified" && s.mechanism != "expose")
+    for (std::size_t i = 0; i < s.releases.size(); ++i)
+      for (const double sigma : s.releases[i].sigma)
+        check.Within(fmt::format("releases[{}].sigma", i), sigma,
+                     static_cast<long double>(c.algorithm.noise_multiplier) * c.privacy.clip, 1e-12L, 1e-12L,
+                     "and the noise multiplier of config.toml makes it");
   if (s.claimed && !s.by_client())
     check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
   if (s.mode != "certified" || s.mechanism == "expose") return;
@@ -516,7 +535,12 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
   const auto at = std::find_if(records.begin(), records.end(), [&](const auto& r) { return r.run == s.run; });
   if (at == records.end()) return check.Add("run", Text(s.run), "none", "and in ledger.db there is");
   const char* why = "and ledger.db says";
-  check.Same("privacy.unit", UnitText(s.unit, s.person_bound, s.records_per_person), at->unit, why);
+  if (s.by_client()) {
+    if (!at->unit.starts_with(fmt::format("client ({}; ", s.trust)))
+      check.Add("privacy.unit", fmt::format("client ({})", s.trust), Text(at->unit), why);
+  } else {
+    check.Same("privacy.unit", UnitText(s.unit, s.person_bound, s.records_per_person), at->unit, why);
+  }
   check.Same("privacy.adjacency", s.adjacency, at->adjacency, why);
   check.Same("mode", s.mode, at->mode, why);
   check.Same("privacy.delta", s.delta, at->delta, why);

@@ -2,7 +2,8 @@
 
 // The cumulative ledger: what all runs on a data set have cost together. A record may be at any client of a
 // run, so a run counts with its largest account; runs add up by μ². Costs under different units or
-// adjacencies speak of different neighbours and are never added.
+// adjacencies speak of different neighbours and are never added. Where clients are the unit, its text says
+// how the data are split among them and whom they trust: other clients, or another trust, are another unit.
 #include <optional>
 
 #include "privacy/ledger.h"

@@ -1,0 +1,156 @@
+#pragma once
+
+// Federated averaging and SCAFFOLD under privacy of single records: the noise is in every local step.
+//   Noble, Bellet, Dieuleveut: Differentially private federated learning on heterogeneous data (AISTATS
+//   2022).
+//
+//   client i   y = w; K times  g̃ = (1/m)( Σ_l clip_C(∇f_il(y)) + N(0, σ²I) ),  y ← y − η_l (g̃ + θy − c_i +
+//   c);
+//              sends y − w;  c_i ← mean of the K noisy gradients of this round
+//   server     w ← w + η_g·mean(y − w);  c ← mean of the c_i
+//
+// K releases a round; everything else is a function of them: y, what is sent, and the control variates, which
+// stay 0 in federated averaging. Since c_i = c_i − c + (w − y)/(Kη_l) − θ·mean(y), the server gets c_i beside
+// y − w.
+#include "algorithms/fed_avg.h"
+
+namespace tacit {
+
+struct RecordFedAvg {
+  struct Options {
+    LocalTraining local;  // batch and proximal are not used
+    L2Bound clip{1.0};  // C, of one record's gradient
+    double rate = 1.0;  // η_g
+    bool control = false;  // SCAFFOLD
+    std::size_t last = 1;
+    std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
+  };
+
+  struct Down {
+    Public<std::uint32_t> t;  // index into Options::rounds
+    Released<Vec> w, c;  // empty in the first round: the public start, and 0
+    auto Fields() { return std::tie(t, w, c); }
+  };
+  struct Up {
+    Released<Vec> update, control;  // y − w, and the new c_i; the latter empty without SCAFFOLD
+    auto Fields() { return std::tie(update, control); }
+  };
+
+  class Client {
+   public:
+    Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
+           std::shared_ptr<const NoisePlan> sigma)
+        : own_(std::move(own)),
+          problem_(&problem),
+          mechanism_(&mechanism),
+          o_(&o),
+          sigma_(std::move(sigma)),
+          control_(o.control ? problem.dim : 0) {}
+
+    Status Round(const Down& in, Up& up, Scratch& s) {
+      const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
+      const auto m = static_cast<double>(own_.records);
+      for (std::uint32_t k = 0; k < o_->local.steps; ++k) {
+        const View y = k == 0 ? w : View(*y_);
+        const Bounded sum = Bounded::ClippedSum(own_.data, *problem_->f, y, o_->clip, s.clip);
+        TACIT_OK(mechanism_->Release(sum, (*sigma_)[*in.t], *own_.ledger, *s.rng, s.noise, s.released));
+        s.released.Into<&Step>(y_, Vec(y.begin(), y.end()), control_, *in.c, o_->local, m);
+        if (o_->control) s.released.Into<&Gather>(up.control, k, 1 / (m * o_->local.steps));
+      }
+      y_.Into<[](const Vec& y, Vec& update, const View& from) {
+        update.resize(y.size());
+        for (std::size_t j = 0; j < y.size(); ++j) update[j] = y[j] - from[j];
+      }>(up.update, w);
+      if (o_->control) control_ = *up.control;
+      return Ok{};
+    }
+    void Finish(const Down&) {}
+    auto State() { return std::tie(control_); }
+
+   private:
+    // y ← y − η_l (g̃ + θy − c_i + c)
+    static void Step(const Vec& sum, Vec& y, const Vec& from, const Vec& own, const Vec& c,
+                     const LocalTraining& o, const double& m) {
+      y.resize(from.size());
+      for (std::size_t j = 0; j < y.size(); ++j) {
+        const double drift = own.empty() ? 0.0 : (c.empty() ? 0.0 : c[j]) - own[j];
+        y[j] = from[j] - o.rate * (sum[j] / m + o.l2 * from[j] + drift);
+      }
+    }
+    static void Gather(const Vec& sum, Vec& mean, const std::uint32_t& k, const double& weight) {
+      if (k == 0) mean.assign(sum.size(), 0.0);
+      Axpy(weight, sum, mean);
+    }
+    Holding own_;
+    const Problem* problem_;
+    const Mechanism* mechanism_;
+    const Options* o_;
+    std::shared_ptr<const NoisePlan> sigma_;
+    Vec control_;  // c_i: a function of releases
+    Released<Vec> y_;
+  };
+
+  struct Sum {
+    Released<Vec> update, control;
+    std::uint32_t count = 0;
+    void Reset() { count = 0; }
+    void Add(const Up& up) { Take(up.update, up.control, 1); }
+    void Merge(const Sum& other) { Take(other.update, other.control, other.count); }
+
+   private:
+    void Take(const Released<Vec>& u, const Released<Vec>& c, std::uint32_t n) {
+      if (n == 0) return;
+      constexpr auto kCopy = [](const Vec& from, Vec& to) { to = from; };
+      constexpr auto kAdd = [](const Vec& from, Vec& to) { Axpy(1.0, from, to); };
+      if (count == 0) {
+        u.Into<kCopy>(update);
+        c.Into<kCopy>(control);
+      } else {
+        u.Into<kAdd>(update);
+        c.Into<kAdd>(control);
+      }
+      count += n;
+    }
+  };
+
+  class Server {
+   public:
+    Server(const Problem& problem, const Options& o)
+        : o_(&o), w_(problem.start), last_(o.last, problem.start) {}
+    bool Start(Down& down) {
+      down = Down{};
+      return t_ < o_->rounds.size();
+    }
+    Result<bool> Round(Sum& sum, Down& down, Scratch&) {
+      answered_ = sum.count;
+      if (answered_ > 0) {
+        sum.update.Into<[](const Vec& total, Vec& next, const Vec& w, const double& rate) {
+          next.resize(w.size());
+          for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * total[j];
+        }>(down.w, w_, o_->rate / answered_);
+        w_ = *down.w;
+        if (o_->control) {
+          const std::size_t dim = w_.size();
+          const double count = answered_;
+          sum.control.Into<&MeanOf>(down.c, dim, count);
+        }
+      }
+      last_.Add(w_);
+      down.t.Mutable() = ++t_;
+      return t_ < o_->rounds.size();
+    }
+    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    View model() const { return last_.mean(); }
+    std::uint32_t answered() const { return answered_; }
+    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+
+   private:
+    const Options* o_;
+    Vec w_;
+    LastIterates last_;
+    std::uint32_t t_ = 0, answered_ = 0;
+  };
+};
+static_assert(Algorithm<RecordFedAvg>);
+
+}  // namespace tacit
