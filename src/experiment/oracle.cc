@@ -52,6 +52,7 @@ void Oracle::Measure(View x, std::optional<double> consensus, Metrics& m) {
   m.train_loss = loss + 0.5 * l2_ * NormSquared(x) + g_->Value(x);
   if (accuracy_) m.train_accuracy = right / rows;
   m.consensus = consensus;
+  consensus_ = consensus_ || consensus.has_value();
   if (has_optimum_) {
     const double scale = NormSquared(optimum_.x);
     m.optimality = consensus.value_or(0.0) + DistanceSquared(x, optimum_.x) / (scale > 0 ? scale : 1);
@@ -60,7 +61,8 @@ void Oracle::Measure(View x, std::optional<double> consensus, Metrics& m) {
 
 std::vector<std::string> Oracle::answered() const {
   if (!measured_) return {};
-  std::vector<std::string> names = {"train_loss", "consensus"};
+  std::vector<std::string> names = {"train_loss"};
+  if (consensus_) names.push_back("consensus");
   if (accuracy_) names.push_back("train_accuracy");
   if (has_optimum_) names.push_back("optimality");
   return names;

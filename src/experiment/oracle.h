@@ -35,7 +35,7 @@ class Oracle {
   std::string key_;
   Workspace work_;
   Solution optimum_;
-  bool has_optimum_ = false, measured_ = false, accuracy_ = false;
+  bool has_optimum_ = false, measured_ = false, accuracy_ = false, consensus_ = false;
 };
 
 }  // namespace tacit
