@@ -2,8 +2,10 @@
 
 #include <bit>
 
-// One thread, and few plans kept: one of a million points takes 16 MB.
+// One thread, and few plans kept: one of a million points takes 16 MB. There are no vectors of long doubles,
+// and memory for them would be asked for in a way that ISO C leaves open (aligned_alloc of an odd size).
 #define POCKETFFT_NO_MULTITHREADING
+#define POCKETFFT_NO_VECTORS
 #define POCKETFFT_CACHE_SIZE 4
 #include <gemmi/third_party/pocketfft_hdronly.h>
 
