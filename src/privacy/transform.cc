@@ -7,6 +7,9 @@
 #define POCKETFFT_NO_MULTITHREADING
 #define POCKETFFT_NO_VECTORS
 #define POCKETFFT_CACHE_SIZE 4
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"      // g++ 12 loses track of a work array in there
+#endif
 #include <gemmi/third_party/pocketfft_hdronly.h>
 
 namespace tacit {
