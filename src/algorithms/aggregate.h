@@ -39,23 +39,16 @@ struct LocalNoise {
     Released<Vec> update;
     auto Fields() { return std::tie(update); }
   };
-  struct Sum {
-    Released<Vec> total;
+  struct Sum : ReleasedSum {
     double squares = 0;                    // Σ‖c_i‖²
-    std::uint32_t count = 0;
     void Reset() { count = 0, squares = 0; }
-    void Add(const Up& up) { Take(up.update, NormSquared(*up.update), 1); }
-    void Merge(const Sum& other) { Take(other.total, other.squares, other.count); }
-
-   private:
-    void Take(const Released<Vec>& x, double square, std::uint32_t n) {
-      if (n == 0) return;
-      if (count == 0)
-        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
-      else
-        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
-      squares += square;
-      count += n;
+    void Add(const Up& up) {
+      Take(up.update, 1);
+      squares += NormSquared(*up.update);
+    }
+    void Merge(const Sum& other) {
+      Take(other);
+      squares += other.squares;
     }
   };
 

@@ -56,6 +56,23 @@ struct Scratch {
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 
+// A sum of released vectors: what most algorithms make of their messages. `total` counts from the first one
+// on, so that memory is reused from round to round.
+struct ReleasedSum {
+  Released<Vec> total;
+  std::uint32_t count = 0;
+  void Reset() { count = 0; }
+  void Take(const Released<Vec>& x, std::uint32_t n) {
+    if (n == 0) return;
+    if (count == 0)
+      x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
+    else
+      x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
+    count += n;
+  }
+  void Take(const ReleasedSum& other) { Take(other.total, other.count); }
+};
+
 // What a run depends on from one round to the next, as a tie of members: numbers, vectors of numbers, and
 // Public, Released or Private of these. A run that was stopped goes on from it bit for bit, so all that
 // changes after construction must be in it.

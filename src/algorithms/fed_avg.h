@@ -44,19 +44,57 @@ class LastIterates {
   std::uint64_t seen_ = 0;
 };
 
+// What the servers of this family share: the model, and the mean of the last ones. All of it is a function of
+// releases.
+class FederatedServer {
+ public:
+  template <class Down>
+  bool Start(Down& down) {
+    down = Down{};
+    return t_ < rounds_->size();
+  }
+  std::uint32_t round() const { return t_ < rounds_->size() ? (*rounds_)[t_] : rounds_->back(); }
+  View model() const { return last_.mean(); }
+  std::uint32_t answered() const { return answered_; }
+  auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+
+ protected:
+  FederatedServer(const Problem& problem, const std::vector<std::uint32_t>& rounds, std::size_t last)
+      : rounds_(&rounds), w_(problem.start), last_(last, problem.start) {}
+  void MoveBy(const Released<Vec>& update, double rate, Released<Vec>& w) {  // w + rate·update
+    update.Into<[](const Vec& by, Vec& next, const Vec& from, const double& times) {
+      next.resize(from.size());
+      for (std::size_t j = 0; j < from.size(); ++j) next[j] = from[j] + times * by[j];
+    }>(w, w_, rate);
+    w_ = *w;
+  }
+  template <class Down>
+  bool Advance(Down& down) {  // ends the round; false: it was the last
+    last_.Add(w_);
+    down.t.Mutable() = ++t_;
+    return t_ < rounds_->size();
+  }
+  std::uint32_t t_ = 0, answered_ = 0;
+
+ private:
+  const std::vector<std::uint32_t>* rounds_;
+  Vec w_;
+  LastIterates last_;
+};
+
 template <class Trust, class Step = FixedStep>
 struct FedAvg {
   struct Options {
     LocalTraining local;
     UpdateNoise noise;
     Step step;
-    std::size_t last = 1;           // iterates that the model is the mean of
-    std::vector<std::uint32_t> rounds;      // those that run, ascending, from 1
+    std::size_t last = 1;  // iterates that the model is the mean of
+    std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
   };
 
   struct Down {
-    Public<std::uint32_t> t;        // from 0
-    Released<Vec> w;                // empty in the first round: the public start
+    Public<std::uint32_t> t;  // from 0
+    Released<Vec> w;  // empty in the first round: the public start
     auto Fields() { return std::tie(t, w); }
   };
   using Up = typename Trust::Up;
@@ -78,44 +116,26 @@ struct FedAvg {
     const Options* o_;
   };
 
-  class Server {
+  class Server : public FederatedServer {
    public:
     Server(const Problem& problem, const Options& o, LedgerBook& book)
-        : o_(&o), book_(&book), w_(problem.start), last_(o.last, problem.start) {}
-    bool Start(Down& down) {
-      down = Down{};
-      return t_ < o_->rounds.size();
-    }
+        : FederatedServer(problem, o.rounds, o.last), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       step_ = 0;
       if (answered_ > 0) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         step_ = o_->step(mean_);
-        mean_.value.template Into<&Move>(down.w, w_, step_);
-        w_ = *down.w;
+        MoveBy(mean_.value, step_, down.w);
       }
-      last_.Add(w_);
-      down.t.Mutable() = ++t_;
-      return t_ < o_->rounds.size();
+      return Advance(down);
     }
-    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
-    View model() const { return last_.mean(); }
-    double step_size() const { return step_; }             // η_g of the last round
-    std::uint32_t answered() const { return answered_; }
-    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+    double step_size() const { return step_; }  // η_g of the last round
 
    private:
-    static void Move(const Vec& c, Vec& next, const Vec& w, const double& rate) {      // w + η_g c̄
-      next.resize(w.size());
-      for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * c[j];
-    }
     const Options* o_;
     LedgerBook* book_;
-    Vec w_;                         // functions of releases, like everything here
-    LastIterates last_;
     MeanUpdate mean_;
-    std::uint32_t t_ = 0, answered_ = 0;
     double step_ = 0;
   };
 };

@@ -59,22 +59,9 @@ struct IsrlDp {
     std::shared_ptr<const NoisePlan> sigma_;
   };
 
-  struct Sum {
-    Released<Vec> total;
-    std::uint32_t count = 0;
-    void Reset() { count = 0; }
+  struct Sum : ReleasedSum {
     void Add(const Up& up) { Take(up.gradient, 1); }
-    void Merge(const Sum& other) { Take(other.total, other.count); }
-
-   private:
-    void Take(const Released<Vec>& x, std::uint32_t n) {
-      if (n == 0) return;
-      if (count == 0)
-        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
-      else
-        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
-      count += n;
-    }
+    void Merge(const Sum& other) { Take(other); }
   };
 
   class Server {

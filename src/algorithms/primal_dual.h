@@ -107,22 +107,9 @@ struct PrimalDual {
     Vec x_, lambda_, x_tilde_;  // functions of past messages: not private
   };
 
-  struct Sum {  // Σ_i x̃_i of the clients that answered; total counts from the first one on
-    Released<Vec> total;
-    std::uint32_t count = 0;
-    void Reset() { count = 0; }
+  struct Sum : ReleasedSum {  // Σ_i x̃_i of the clients that answered
     void Add(const Up& up) { Take(up.x_tilde, 1); }
-    void Merge(const Sum& other) { Take(other.total, other.count); }
-
-   private:
-    void Take(const Released<Vec>& x, std::uint32_t n) {
-      if (n == 0) return;
-      if (count == 0)
-        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
-      else
-        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
-      count += n;
-    }
+    void Merge(const Sum& other) { Take(other); }
   };
 
   class Server {

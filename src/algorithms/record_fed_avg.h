@@ -91,64 +91,28 @@ struct RecordFedAvg {
   };
 
   struct Sum {
-    Released<Vec> update, control;
-    std::uint32_t count = 0;
-    void Reset() { count = 0; }
-    void Add(const Up& up) { Take(up.update, up.control, 1); }
-    void Merge(const Sum& other) { Take(other.update, other.control, other.count); }
-
-   private:
-    void Take(const Released<Vec>& u, const Released<Vec>& c, std::uint32_t n) {
-      if (n == 0) return;
-      constexpr auto kCopy = [](const Vec& from, Vec& to) { to = from; };
-      constexpr auto kAdd = [](const Vec& from, Vec& to) { Axpy(1.0, from, to); };
-      if (count == 0) {
-        u.Into<kCopy>(update);
-        c.Into<kCopy>(control);
-      } else {
-        u.Into<kAdd>(update);
-        c.Into<kAdd>(control);
-      }
-      count += n;
-    }
+    ReleasedSum update, control;
+    void Reset() { update.Reset(), control.Reset(); }
+    void Add(const Up& up) { update.Take(up.update, 1), control.Take(up.control, 1); }
+    void Merge(const Sum& other) { update.Take(other.update), control.Take(other.control); }
   };
 
-  class Server {
+  class Server : public FederatedServer {
    public:
-    Server(const Problem& problem, const Options& o)
-        : o_(&o), w_(problem.start), last_(o.last, problem.start) {}
-    bool Start(Down& down) {
-      down = Down{};
-      return t_ < o_->rounds.size();
-    }
+    Server(const Problem& problem, const Options& o) : FederatedServer(problem, o.rounds, o.last), o_(&o) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch&) {
-      answered_ = sum.count;
+      answered_ = sum.update.count;
       if (answered_ > 0) {
-        sum.update.Into<[](const Vec& total, Vec& next, const Vec& w, const double& rate) {
-          next.resize(w.size());
-          for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * total[j];
-        }>(down.w, w_, o_->rate / answered_);
-        w_ = *down.w;
-        if (o_->control) {
-          const std::size_t dim = w_.size();
-          const double count = answered_;
-          sum.control.Into<&MeanOf>(down.c, dim, count);
-        }
+        MoveBy(sum.update.total, o_->rate / answered_, down.w);
+        const std::size_t dim = down.w->size();
+        const double count = answered_;
+        if (o_->control) sum.control.total.Into<&MeanOf>(down.c, dim, count);
       }
-      last_.Add(w_);
-      down.t.Mutable() = ++t_;
-      return t_ < o_->rounds.size();
+      return Advance(down);
     }
-    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
-    View model() const { return last_.mean(); }
-    std::uint32_t answered() const { return answered_; }
-    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
 
    private:
     const Options* o_;
-    Vec w_;
-    LastIterates last_;
-    std::uint32_t t_ = 0, answered_ = 0;
   };
 };
 static_assert(Algorithm<RecordFedAvg>);

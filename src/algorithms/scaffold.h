@@ -68,48 +68,29 @@ struct Scaffold {
     Private<Vec> control_, drift_;
   };
 
-  class Server {
+  class Server : public FederatedServer {
    public:
     Server(const Problem& problem, const Options& o, LedgerBook& book)
-        : o_(&o), book_(&book), w_(problem.start), last_(o.last, problem.start) {}
-    bool Start(Down& down) {
-      down = Down{};
-      return t_ < o_->rounds.size();
-    }
+        : FederatedServer(problem, o.rounds, o.last), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       if (answered_ > 0) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
-        mean_.value.template Into<&Move>(down.w, w_, o_->rate);
-        w_ = *down.w;
-        if (o_->control)
-          mean_.value.template Into<&Control>(down.c,
-                                              1.0 / (o_->local.rate * static_cast<double>(o_->local.steps)));
+        MoveBy(mean_.value, o_->rate, down.w);
+        const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
+        if (o_->control) mean_.value.template Into<&Control>(down.c, unit);
       }
-      last_.Add(w_);
-      down.t.Mutable() = ++t_;
-      return t_ < o_->rounds.size();
+      return Advance(down);
     }
-    std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
-    View model() const { return last_.mean(); }
-    std::uint32_t answered() const { return answered_; }
-    auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
 
    private:
-    static void Move(const Vec& c, Vec& next, const Vec& w, const double& rate) {
-      next.resize(w.size());
-      for (std::size_t j = 0; j < w.size(); ++j) next[j] = w[j] + rate * c[j];
-    }
     static void Control(const Vec& mean, Vec& c, const double& unit) {      // −c̄/(Kη_l)
       c.resize(mean.size());
       for (std::size_t j = 0; j < c.size(); ++j) c[j] = -unit * mean[j];
     }
     const Options* o_;
     LedgerBook* book_;
-    Vec w_;
-    LastIterates last_;
     MeanUpdate mean_;
-    std::uint32_t t_ = 0, answered_ = 0;
   };
 };
 static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<TrustedServer>>);
