@@ -3,12 +3,17 @@
 // How clients' clipped updates become one released mean. The unit of privacy is a client: all its records.
 //
 //   LocalNoise      every client adds noise to what it sends; nobody is trusted
+//   LocalUnit       every client sends a random direction and a random length (local_randomizer.h), by pure
+//                   ε; nobody is trusted
 //   TrustedServer   clients send clipped updates to a server they trust, which adds noise to the sum, once
 //
-// Both also estimate (1/M) Σ‖Δ_i‖², the mean squared length of the updates, which adaptive step sizes need:
+// All also estimate (1/M) Σ‖Δ_i‖², the mean squared length of the updates, which adaptive step sizes need:
 //   LocalNoise      mean ‖c_i‖² − dσ², from what was released anyway
+//   LocalUnit       mean ŝ_i, from the released lengths alone (scalar_dp.h); in the mean not too large
 //   TrustedServer   λΣ‖Δ_i‖² travels as one more coordinate of the sum, with the same noise. With
 //                   λ ≤ FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
+#include <cmath>
+
 #include "algorithms/algorithm.h"
 
 namespace tacit {
@@ -20,13 +25,14 @@ struct UpdateNoise {
   std::shared_ptr<const NoisePlan> sigma;  // on a client's update, or on the server's sum; one per round
   std::shared_ptr<const Vec> variance;     // LocalNoise: mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
+  const LocalRandomizer* randomizer = nullptr;  // LocalUnit, which needs of the above the clip alone
   const Claim* claim = nullptr;            // paper mode: what is recorded beside what is charged
 };
 
 struct MeanUpdate {
   Released<Vec> value;                     // c̄
   double square = 0;                       // estimate of (1/M) Σ‖Δ_i‖²; may be negative
-  double noisy_square = 0;                 // LocalNoise: (1/M) Σ‖c_i‖², noise and all
+  double noisy_square = 0;                 // with local trust: (1/M) Σ‖c_i‖², noise and all
 };
 
 inline void MeanOf(const Vec& total, Vec& mean, const std::size_t& dim, const double& count) {
@@ -69,6 +75,70 @@ struct LocalNoise {
     return Ok{};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.count; }
+  // The update that was counted, as its client knows it.
+  static View Counted(const UpdateNoise&, const Up& up, Scratch&) { return *up.update; }
+};
+
+// c_i = r̂_i V_i/m with r̂_i = a(Ĵ_i − b). As this is affine in the level Ĵ_i, the server adds up Ĵ_i V_i and
+// V_i and multiplies once: (1/M) Σ c_i = (a/m)·(1/M)(Σ Ĵ_i V_i − b Σ V_i).
+struct LocalUnit {
+  struct Up {
+    Released<std::uint32_t> level;         // Ĵ_i
+    Released<GridVec> direction;           // V_i·2^kGridBits
+    auto Fields() { return std::tie(level, direction); }
+  };
+  struct Sum {
+    Released<Vec> weighted, plain;         // Σ Ĵ_i V_i and Σ V_i, on the grid; from the first message on
+    double levels = 0, squares = 0;        // Σ Ĵ_i and Σ Ĵ_i²
+    std::uint32_t count = 0;
+    void Reset() { levels = squares = 0, count = 0; }
+    void Add(const Up& up) {
+      const double level = *up.level;
+      const bool first = count == 0;
+      up.direction.Into<&Gather<GridVec>>(weighted, level, first);
+      up.direction.Into<&Gather<GridVec>>(plain, 1.0, first);
+      levels += level, squares += level * level, ++count;
+    }
+    void Merge(const Sum& other) {
+      if (other.count == 0) return;
+      const bool first = count == 0;
+      other.weighted.Into<&Gather<Vec>>(weighted, 1.0, first);
+      other.plain.Into<&Gather<Vec>>(plain, 1.0, first);
+      levels += other.levels, squares += other.squares, count += other.count;
+    }
+
+   private:
+    template <class From>
+    static void Gather(const From& from, Vec& to, const double& weight, const bool& first) {
+      if (first) to.assign(from.size(), 0.0);
+      for (std::size_t j = 0; j < to.size(); ++j) to[j] += weight * static_cast<double>(from[j]);
+    }
+  };
+
+  static Status Send(const UpdateNoise& n, std::uint32_t, Ledger& ledger, Up& up, Scratch& s) {
+    const Bounded delta = Bounded::Clip(s.update, n.clip);
+    TACIT_OK(n.randomizer->Release(delta, ledger, *s.rng, s.unit, up.level, up.direction));
+    if (n.claim != nullptr) ledger.Record(*n.claim);
+    return Ok{};
+  }
+  static Status Mean(const UpdateNoise& n, std::uint32_t, Sum& sum, LedgerBook&, MeanUpdate& mean, Scratch&) {
+    const ScalarDp& length = n.randomizer->length();
+    const double count = sum.count, a = length.a(), b = length.b(), m = n.randomizer->direction().m();
+    const double unit = std::ldexp(a / (m * count), -PrivUnit::kGridBits);
+    sum.weighted
+        .Into<[](const Vec& weighted, Vec& to, const Vec& plain, const double& by, const double& times) {
+          to.resize(weighted.size());
+          for (std::size_t j = 0; j < to.size(); ++j) to[j] = times * (weighted[j] - by * plain[j]);
+        }>(mean.value, *sum.plain, b, unit);
+    mean.square = length.MeanSquareEstimate(sum.squares / count);
+    mean.noisy_square = (a / m) * (a / m) * ((sum.squares - 2 * b * sum.levels) / count + b * b);
+    return Ok{};
+  }
+  static std::uint32_t Count(const Sum& sum) { return sum.count; }
+  static View Counted(const UpdateNoise& n, const Up& up, Scratch& s) {
+    n.randomizer->Estimate(up.level, up.direction, s.released);
+    return *s.released;
+  }
 };
 
 struct TrustedServer {
@@ -100,6 +170,7 @@ struct TrustedServer {
     return Ok{};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }
+  static const Private<Vec>& Counted(const UpdateNoise&, const Up&, Scratch& s) { return s.update; }
 };
 
 }  // namespace tacit

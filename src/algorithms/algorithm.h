@@ -12,6 +12,7 @@
 #include "core/result.h"
 #include "models/objective.h"
 #include "models/regularizer.h"
+#include "privacy/local_randomizer.h"
 #include "privacy/mechanism.h"
 #include "privacy/schedule.h"
 #include "wire/message.h"
@@ -52,6 +53,7 @@ struct Scratch {
   Private<LocalSpace> local;
   Private<Vec> update;
   NoiseBuffer noise;
+  PrivUnitSpace unit;
   Released<Vec> released;
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };

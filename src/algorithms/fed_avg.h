@@ -139,6 +139,7 @@ struct FedAvg {
     double step_ = 0;
   };
 };
-static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<TrustedServer>>);
+static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<LocalUnit>> &&
+              Stateless<FedAvg<TrustedServer>>);
 
 }  // namespace tacit

@@ -301,6 +301,143 @@ TEST(FedAvg, TheModelIsTheMeanOfTheLastIterates) {
   EXPECT_EQ(early, first);
 }
 
+// PrivUnit for the direction with all of ε, ScalarDP for the length.
+LocalRandomizer Randomizer(std::size_t d, double direction, double length, double clip) {
+  const auto unit = PrivUnit::Optimal(Epsilon::Proven(direction), d);
+  const auto scalar = ScalarDp::Make(Epsilon::Proven(length), L2Bound::Proven(clip));
+  EXPECT_TRUE(unit.ok() && scalar.ok());
+  return {*unit, *scalar};
+}
+
+TEST(LocalUnit, TheServerAddsUpWhatEveryClientEstimates) {
+  World w(7, 3, 5);
+  const LocalRandomizer r = Randomizer(5, 3, 2, 0.5);
+  auto o = Make<FedAvg<LocalUnit>>(kExpose, 0.5, 1, 1);
+  o.noise.randomizer = &r;
+  Scratch s;
+  NoiseRng rng = NoiseRng::Replayable({.seed = 4, .purpose = Purpose::kNoise});
+  s.rng = &rng;
+  LocalUnit::Sum all, first, second;
+  for (LocalUnit::Sum* sum : {&all, &first, &second}) sum->Reset();
+  Vec mean(5);
+  double square = 0, noisy = 0;
+  for (std::uint32_t i = 0; i < 7; ++i) {
+    LocalUnit::Up up;
+    ASSERT_TRUE(w.Make<FedAvg<LocalUnit>>(i, o).Round({}, up, s).ok());
+    all.Add(up);
+    (i < 3 ? first : second).Add(up);
+    const View c = LocalUnit::Counted(o.noise, up, s);
+    Axpy(1.0 / 7, c, mean);
+    noisy += NormSquared(c) / 7;
+    square += r.SquareEstimate(up.level) / 7;
+    EXPECT_LE(*up.level, r.length().k());
+    // 4 bytes a coordinate and a level instead of 8 bytes a coordinate.
+    EXPECT_EQ(WireSize(up), kFrameHeader + 4 + 8 + 4 * 5);
+  }
+  LocalUnit::Sum none;
+  none.Reset();
+  first.Merge(none);
+  first.Merge(second);
+  for (LocalUnit::Sum* sum : {&all, &first}) {
+    MeanUpdate got;
+    ASSERT_TRUE(LocalUnit::Mean(o.noise, 0, *sum, *w.book, got, s).ok());
+    EXPECT_EQ(LocalUnit::Count(*sum), 7u);
+    for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR((*got.value)[j], mean[j], 1e-12);
+    EXPECT_NEAR(got.square, square, 1e-13);
+    EXPECT_NEAR(got.noisy_square, noisy, 1e-8 * noisy);  // V is a unit vector up to its grid
+  }
+}
+
+TEST(LocalUnit, TheMeanIsUnbiasedAndTheSquaredLengthNotTooLarge) {
+  // 64 clients, 400 rounds from the same model: 7 statistics.
+  World w(64, 2, 5);
+  const double clip = 0.3;
+  const LocalRandomizer r = Randomizer(5, 4, 3, clip);
+  auto exact = Make<FedAvg<LocalNoise>>(kExpose, clip, 1, 1);
+  auto o = Make<FedAvg<LocalUnit>>(kExpose, clip, 1, 400);
+  o.noise.randomizer = &r;
+  Scratch s;
+  NoiseRng rng = NoiseRng::Replayable({.seed = 6, .purpose = Purpose::kNoise});
+  s.rng = &rng;
+  Vec truth(5);
+  double square = 0, variance = 0;  // of Δ̄, mean ‖Δ_i‖², Σ E‖c_i − Δ_i‖²/64²
+  for (std::uint32_t i = 0; i < 64; ++i) {
+    LocalNoise::Up up;
+    ASSERT_TRUE(w.Make<FedAvg<LocalNoise>>(i, exact).Round({}, up, s).ok());
+    Axpy(1.0 / 64, *up.update, truth);
+    square += NormSquared(*up.update) / 64;
+    variance += r.SecondMoment(Norm(*up.update)) / (64.0 * 64.0);
+  }
+  const std::uint32_t rounds = 400;
+  Vec mean(5);
+  double estimate = 0, spread = 0;
+  for (std::uint32_t t = 0; t < rounds; ++t) {
+    LocalUnit::Sum sum;
+    sum.Reset();
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      LocalUnit::Up up;
+      ASSERT_TRUE(w.Make<FedAvg<LocalUnit>>(i, o).Round({}, up, s).ok());
+      sum.Add(up);
+    }
+    MeanUpdate got;
+    ASSERT_TRUE(LocalUnit::Mean(o.noise, t, sum, *w.book, got, s).ok());
+    Axpy(1.0 / rounds, *got.value, mean);
+    estimate += got.square / rounds;
+    spread += got.square * got.square / rounds;
+  }
+  // A coordinate has at most the variance of the whole vector.
+  for (std::size_t j = 0; j < 5; ++j)
+    EXPECT_NEAR(mean[j], truth[j], kSix * std::sqrt(variance / rounds)) << j;
+  const double sd = std::sqrt((spread - estimate * estimate) / rounds), k = r.length().k();
+  EXPECT_LT(estimate, square + kSix * sd);
+  EXPECT_GT(estimate, square - clip * clip / (4 * k * k) - kSix * sd);
+}
+
+TEST(LocalUnit, EveryClientPaysForDirectionAndLengthAndNobodyPastTheBudget) {
+  const LocalRandomizer r = Randomizer(4, 1, 1, 0.5);
+  const double each = Cost(r.direction().event()).value() + Cost(r.length().event()).value();
+  const auto check = [&]<class A>(A) {
+    World w(5, 3, 4);
+    auto o = Make<A>(kExpose, 0.5, 1, 6);
+    o.noise.randomizer = &r;
+    w.Budget(4 * each * (1 + 1e-6));  // enough for four rounds
+    const auto refused = w.Run<A>(o);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Code::kBudget);
+    EXPECT_EQ(w.book->account(0).charges(), 8u);
+    for (std::uint32_t i = 0; i < 5; ++i) EXPECT_NEAR(w.book->account(i).spent().value(), 4 * each, 1e-9);
+    w.Budget(6 * each * (1 + 1e-6));
+    EXPECT_TRUE(w.Run<A>(o).ok());
+  };
+  check(FedAvg<LocalUnit>{});
+  check(FedExp<LocalUnit>{});
+  check(Scaffold<LocalUnit>{});
+}
+
+TEST(LocalUnit, ZeroControlVariatesMakeScaffoldFedAvgBitForBit) {
+  World w(5, 8, 4);
+  const LocalRandomizer r = Randomizer(4, 3, 2, 0.5);
+  auto scaffold = Make<Scaffold<LocalUnit>>(kExpose, 0.5, 1, 10);
+  auto average = Make<FedAvg<LocalUnit>>(kExpose, 0.5, 1, 10);
+  scaffold.noise.randomizer = average.noise.randomizer = &r;
+  scaffold.control = false;
+  EXPECT_EQ(*w.Run<Scaffold<LocalUnit>>(scaffold), *w.Run<FedAvg<LocalUnit>>(average));
+  scaffold.control = true;
+  EXPECT_NE(*w.Run<Scaffold<LocalUnit>>(scaffold), *w.Run<FedAvg<LocalUnit>>(average));
+}
+
+TEST(LocalUnit, LittleNoiseMakesItFederatedAveraging) {
+  // ε = 12 for a direction in the plane and 24 for the length: m is near 1, and so is the randomised mean.
+  World w(200, 4, 2);
+  const LocalRandomizer r = Randomizer(2, 12, 24, 0.5);
+  EXPECT_GT(r.direction().m(), 0.99);
+  auto o = Make<FedAvg<LocalUnit>>(kExpose, 0.5, 1, 20);
+  o.noise.randomizer = &r;
+  const Vec exact = *w.Run<FedAvg<LocalNoise>>(Make<FedAvg<LocalNoise>>(kExpose, 0.5, 1, 20));
+  const Vec noisy = *w.Run<FedAvg<LocalUnit>>(o);
+  EXPECT_LT(std::sqrt(DistanceSquared(exact, noisy)), 0.05 * Norm(exact));
+}
+
 TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {
   World w(1, 12, 3, Loss::kLeastSquares);
   auto whole = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 1);

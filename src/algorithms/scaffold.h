@@ -7,9 +7,9 @@
 //              c_i ← c_i − c − Δ̃_i/(Kη_l)
 //   server     w ← w + η_g c̄;  c ← −c̄/(Kη_l), the mean of the new c_i
 //
-// Δ̃_i is what client i knows was counted: its released message with local noise, its own clipped update
-// with a trusted server. c is a function of releases. c_i never leaves client i; what it does to later
-// updates is inside their clipping.
+// Δ̃_i is what client i knows was counted: its released message (or what the server makes of it) with local
+// trust, its own clipped update with a trusted server. c is a function of releases. c_i never leaves client
+// i; what it does to later updates is inside their clipping.
 #include "algorithms/fed_avg.h"
 
 namespace tacit {
@@ -44,10 +44,7 @@ struct Scaffold {
       TACIT_OK(Trust::Send(o_->noise, *in.t, *own_.ledger, up, s));
       if (!o_->control) return Ok{};
       const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
-      if constexpr (requires { up.update.operator*(); })
-        drift_.Into<&NextControl>(control_, View(*up.update), unit);
-      else
-        drift_.Into<&NextControl>(control_, s.update, unit);
+      drift_.Into<&NextControl>(control_, Trust::Counted(o_->noise, up, s), unit);
       return Ok{};
     }
     void Finish(const Down&) {}
@@ -93,6 +90,7 @@ struct Scaffold {
     MeanUpdate mean_;
   };
 };
-static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<TrustedServer>>);
+static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<LocalUnit>> &&
+              Algorithm<Scaffold<TrustedServer>>);
 
 }  // namespace tacit

@@ -57,8 +57,13 @@ double ScalarDp::Estimate(std::uint32_t level) const {
 }
 
 double ScalarDp::SquareEstimate(std::uint32_t level) const {
-  const double j = std::min(level, k_), k = k_, step = largest_.value() / k;
-  return step * step * ((j * j - blur_ * k * (2 * k + 1) / 6) / kappa_ - 0.25);
+  const double j = std::min(level, k_);
+  return MeanSquareEstimate(j * j);
+}
+
+double ScalarDp::MeanSquareEstimate(double mean_squared_level) const {
+  const double k = k_, step = largest_.value() / k;
+  return step * step * ((mean_squared_level - blur_ * k * (2 * k + 1) / 6) / kappa_ - 0.25);
 }
 
 double ScalarDp::Variance(double r) const {

@@ -37,6 +37,8 @@ class ScalarDp {
   // Of a level; one above k (a sender may claim anything) counts as k.
   double Estimate(std::uint32_t level) const;  // r̂
   double SquareEstimate(std::uint32_t level) const;  // ŝ
+  // The same of many senders at once: both are affine, r̂ in Ĵ and ŝ in Ĵ², so means of them suffice.
+  double MeanSquareEstimate(double mean_squared_level) const;
 
   std::uint32_t k() const { return k_; }
   double a() const { return a_; }
