@@ -1,164 +1,399 @@
 #include "models/convolution.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <array>
+#include <utility>
 
 namespace tacit {
 namespace {
 
-template <std::size_t N>
-using Const = std::integral_constant<std::size_t, N>;
+// ---- forward
 
-// Splits 0 … count into runs of A, B, … (constants), the widest first: f(first, constant).
-template <std::size_t A, std::size_t... Rest, class F>
-inline void Runs(std::size_t first, std::size_t count, F f) {
-  for (; first + A <= count; first += A) f(first, Const<A>{});
-  if constexpr (sizeof...(Rest) > 0) {
-    if (first < count) Runs<Rest...>(first, count, f);
-  }
+// What a tile needs beside its sums: strides are in doubles.
+struct Taps {
+  std::size_t channels, kernel, width, plane;   // of the input, as stored (twice as wide in pairs)
+  const double* weight;                         // [c][i][j][4]
+  const BitWord* nonzero;                 // of the input, as given
+  std::size_t in_width, in_plane;
+};
+
+// Bits first … first + count (≤ 64) of a row of words; one word beyond may be read.
+inline bool Any(const BitWord* bits, std::size_t first, std::size_t count) {
+  const std::size_t shift = first % 64;
+  std::uint64_t word = bits[first / 64] >> shift;
+  if (shift != 0) word |= bits[first / 64 + 1] << (64 - shift);
+  return (word << (64 - count)) != 0;
 }
 
-}  // namespace
-
-void Convolve(const Lanes* in, Plane shape, const double* w, const double* bias, std::size_t filters,
-              std::size_t kernel, Lanes* out) {
-  const std::size_t rows = shape.height - kernel + 1, columns = shape.width - kernel + 1;
-  const std::size_t stride = shape.channels * kernel * kernel;   // of a filter
-  Runs<4, 2, 1>(0, filters, [&](std::size_t f, auto wide) {
-    constexpr std::size_t kF = decltype(wide)::value;
-    for (std::size_t y = 0; y < rows; ++y)
-      Runs<3, 1>(0, columns, [&](std::size_t x, auto positions) {
-        constexpr std::size_t kX = decltype(positions)::value;
-        Lanes sum[kF][kX];
-        for (std::size_t a = 0; a < kF; ++a)
-          for (std::size_t p = 0; p < kX; ++p) sum[a][p] = All(bias ? bias[f + a] : 0.0);
-        const double* weight = w + f * stride;
-        for (std::size_t c = 0; c < shape.channels; ++c)
-          for (std::size_t i = 0; i < kernel; ++i) {
-            const Lanes* line = in + (c * shape.height + y + i) * shape.width + x;
-            for (std::size_t j = 0; j < kernel; ++j, ++weight) {
-              Lanes v[kX];
-              for (std::size_t p = 0; p < kX; ++p) v[p] = line[j + p];
-              for (std::size_t a = 0; a < kF; ++a) {
-                const Lanes s = All(weight[a * stride]);
-                for (std::size_t p = 0; p < kX; ++p) sum[a][p] = MulAdd(s, v[p], sum[a][p]);
-              }
-            }
-          }
-        for (std::size_t a = 0; a < kF; ++a)
-          for (std::size_t p = 0; p < kX; ++p) out[((f + a) * rows + y) * columns + x + p] = sum[a][p];
-      });
-  });
-}
-
-void ConvolutionGradient(const Lanes* in, Plane shape, const Lanes* d, std::size_t filters,
-                         std::size_t kernel, Lanes* g_w, Lanes* g_b) {
-  const std::size_t rows = shape.height - kernel + 1, columns = shape.width - kernel + 1;
-  const std::size_t stride = shape.channels * kernel * kernel;
-  for (std::size_t f = 0; f < filters; ++f) {
-    Lanes sum = {};
-    for (std::size_t p = 0; p < rows * columns; ++p) sum += d[f * rows * columns + p];
-    g_b[f] = sum;
-  }
-  Runs<3, 2, 1>(0, filters, [&](std::size_t f, auto wide) {
-    constexpr std::size_t kF = decltype(wide)::value;
-    for (std::size_t c = 0; c < shape.channels; ++c)
-      for (std::size_t i = 0; i < kernel; ++i)
-        Runs<4, 2, 1>(0, kernel, [&](std::size_t j, auto positions) {
-          constexpr std::size_t kJ = decltype(positions)::value;
-          Lanes sum[kF][kJ] = {};
-          for (std::size_t y = 0; y < rows; ++y) {
-            const Lanes* line = in + (c * shape.height + y + i) * shape.width + j;
-            const Lanes* slope = d + (f * rows + y) * columns;
-            for (std::size_t x = 0; x < columns; ++x) {
-              Lanes v[kJ];
-              for (std::size_t p = 0; p < kJ; ++p) v[p] = line[x + p];
-              for (std::size_t a = 0; a < kF; ++a) {
-                const Lanes s = slope[a * rows * columns + x];
-                for (std::size_t p = 0; p < kJ; ++p) sum[a][p] = MulAdd(s, v[p], sum[a][p]);
-              }
-            }
-          }
-          for (std::size_t a = 0; a < kF; ++a)
-            for (std::size_t p = 0; p < kJ; ++p)
-              g_w[(f + a) * stride + (c * kernel + i) * kernel + j + p] = sum[a][p];
-        });
-  });
-}
-
-void FlipFilters(const double* w, std::size_t filters, std::size_t channels, std::size_t kernel,
-                 double* flipped) {
-  const std::size_t size = kernel * kernel;
-  for (std::size_t f = 0; f < filters; ++f)
-    for (std::size_t c = 0; c < channels; ++c)
-      for (std::size_t k = 0; k < size; ++k)
-        flipped[(c * filters + f) * size + k] = w[(f * channels + c) * size + size - 1 - k];
-}
-
-std::size_t PaddedSize(Plane shape, std::size_t filters, std::size_t kernel) {
-  return filters * (shape.height + kernel - 1) * (shape.width + kernel - 1);
-}
-
-void ConvolveBack(const Lanes* d, Plane shape, const double* flipped, std::size_t filters, std::size_t kernel,
-                  Lanes* padded, Lanes* d_in) {
-  const std::size_t rows = shape.height - kernel + 1, columns = shape.width - kernel + 1;
-  const Plane wide{filters, shape.height + kernel - 1, shape.width + kernel - 1};
-  std::fill_n(padded, wide.size(), Lanes{});
-  for (std::size_t f = 0; f < filters; ++f)
-    for (std::size_t y = 0; y < rows; ++y)
-      std::copy_n(d + (f * rows + y) * columns, columns,
-                  padded + (f * wide.height + y + kernel - 1) * wide.width + kernel - 1);
-  Convolve(padded, wide, flipped, nullptr, shape.channels, kernel, d_in);
-}
-
-namespace {
-
-// f(window's top left, index of the output) for every window.
-template <class F>
-inline void ForWindows(Plane shape, F f) {
-  std::size_t at = 0;
-  for (std::size_t c = 0; c < shape.channels; ++c)
-    for (std::size_t y = 0; y + 2 <= shape.height; y += 2)
-      for (std::size_t x = 0; x + 2 <= shape.width; x += 2) f((c * shape.height + y) * shape.width + x, at++);
-}
-
-}  // namespace
-
-void MaxPool(const Lanes* in, Plane shape, Lanes* out) {
-  ForWindows(shape, [&](std::size_t k, std::size_t at) {
-    Lanes best = in[k];
-    for (const std::size_t next : {k + 1, k + shape.width, k + shape.width + 1})
-      best = in[next] > best || in[next] != in[next] ? in[next] : best;
-    out[at] = best;
-  });
-}
-
-void MaxPoolBack(const Lanes* in, Plane shape, const Lanes* d, Lanes* d_in) {
-  std::fill_n(d_in, shape.size(), Lanes{});
-  ForWindows(shape, [&](std::size_t k, std::size_t at) {
-    const std::size_t place[4] = {k, k + 1, k + shape.width, k + shape.width + 1};
-    Lanes best = in[k];
-    for (std::size_t q = 1; q < 4; ++q) best = in[place[q]] > best ? in[place[q]] : best;
-    Lanes left = d[at];   // what no place has taken yet
-    for (const std::size_t p : place) {
-      d_in[p] = in[p] == best ? left : Lanes{};
-      left = in[p] == best ? Lanes{} : left;
+// T vectors of sums, from the place `first` on. K: the kernel, if it is known here; 0: it is not.
+template <std::size_t D, std::size_t K, std::size_t T>
+void Tile(const Taps& t, const double* in, std::size_t first, const double* start, double* z) {
+  constexpr std::size_t kPlaces = kLanes / D;      // in a vector
+  const std::size_t kernel = K > 0 ? K : t.kernel, reach = T * kPlaces + kernel - 1;
+  Lanes sum[T];
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < T; ++v) sum[v] = Load(start);
+  const double* weight = t.weight;
+  for (std::size_t c = 0; c < t.channels; ++c) {
+    const double* line = in + c * t.plane;
+    for (std::size_t i = 0; i < kernel; ++i, line += t.width, weight += kernel * kLanes) {
+      if (t.nonzero != nullptr && !Any(t.nonzero, c * t.in_plane + i * t.in_width + first, reach)) continue;
+      const auto values = [line](std::size_t q) __attribute__((always_inline)) {
+        return D == kLanes ? All(line[q]) : Load(line + q * D);
+      };
+      if constexpr (K > 0) {      // a vector is loaded once and meets every weight of the row
+        Lanes w[K];
+#pragma GCC unroll 8
+        for (std::size_t j = 0; j < K; ++j) w[j] = Load(weight + kLanes * j);
+#pragma GCC unroll 64
+        for (std::size_t q = 0; q < (T - 1) * kPlaces + K; ++q) {
+          const Lanes v = values(q);
+#pragma GCC unroll 8
+          for (std::size_t j = 0; j < K; ++j)
+            if (j <= q && (q - j) % kPlaces == 0 && (q - j) / kPlaces < T)
+              sum[(q - j) / kPlaces] = MulAdd(w[j], v, sum[(q - j) / kPlaces]);
+        }
+      } else {
+        for (std::size_t j = 0; j < kernel; ++j) {
+          const Lanes w = Load(weight + kLanes * j);
+#pragma GCC unroll 16
+          for (std::size_t v = 0; v < T; ++v) sum[v] = MulAdd(w, values(j + v * kPlaces), sum[v]);
+        }
+      }
     }
-  });
+  }
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < T; ++v) Store(z + kLanes * v, sum[v]);
 }
 
-void MeanPool(const Lanes* in, Plane shape, Lanes* out) {
-  ForWindows(shape, [&](std::size_t k, std::size_t at) {
-    out[at] = ((in[k] + in[k + 1]) + (in[k + shape.width] + in[k + shape.width + 1])) * 0.25;
-  });
+constexpr std::size_t kTile = 10;  // sums that fit the registers beside their operands
+using TileFunction = void (*)(const Taps&, const double*, std::size_t, const double*, double*);
+template <std::size_t D, std::size_t K, std::size_t... T>
+constexpr std::array<TileFunction, sizeof...(T)> Tiles(std::index_sequence<T...>) {
+  return {&Tile<D, K, T + 1>...};
 }
 
-void MeanPoolBack(Plane shape, const Lanes* d, Lanes* d_in) {
-  std::fill_n(d_in, shape.size(), Lanes{});
-  ForWindows(shape, [&](std::size_t k, std::size_t at) {
-    const Lanes part = d[at] * 0.25;
-    for (const std::size_t p : {k, k + 1, k + shape.width, k + shape.width + 1}) d_in[p] = part;
-  });
+// `vectors` of sums from the place `first` on, in tiles of nearly equal size: short ones wait for themselves.
+template <std::size_t D>
+void Run(const Taps& t, const double* in, std::size_t first, std::size_t vectors, std::size_t most,
+         const double* start, double* z) {
+  using Sizes = std::make_index_sequence<kTile>;
+  static constexpr auto kAny = Tiles<D, 0>(Sizes{}), kThree = Tiles<D, 3>(Sizes{}),
+                        kFour = Tiles<D, 4>(Sizes{}), kFive = Tiles<D, 5>(Sizes{});
+  const auto& tile_of = t.kernel == 4 ? kFour : t.kernel == 3 ? kThree : t.kernel == 5 ? kFive : kAny;
+  const std::size_t tiles = (vectors + most - 1) / most;
+  const std::size_t size = vectors / tiles, larger = vectors % tiles;
+  for (std::size_t k = 0, v = 0; k < tiles; ++k) {
+    const std::size_t count = size + (k < larger ? 1 : 0);
+    tile_of[count - 1](t, in + (first * D + v * kLanes) / (D == kLanes ? kLanes : 1), first + v * kLanes / D,
+                       start, z + v * kLanes);
+    v += count;
+  }
+}
+
+template <std::size_t D>
+void ConvolveGroups(const Stage& s, Taps t, const double* in, const double* packed, double* z) {
+  for (std::size_t g = 0; g < s.groups(); ++g, z += s.group()) {
+    t.weight = packed;
+    packed += s.weights() / s.filters * kLanes;
+    const double* start = packed;
+    packed += kLanes;
+    if constexpr (D == kLanes) {
+      for (std::size_t y = 0; y < s.convolved.height; ++y)
+        Run<D>(t, in, y * s.in.width, s.convolved.width, kTile, start, z + y * s.row() * D);
+    } else {
+      // Whole rows per tile, or whole tiles per row, where that can be: then rows of zeros are passed over.
+      const std::size_t row = s.in.width * D / kLanes;
+      std::size_t most = kTile - 2;
+      for (std::size_t n = kTile - 3; n <= kTile; ++n)
+        if (row > 0 && (n % row == 0 || row % n == 0)) most = n;
+      Run<D>(t, in, 0, s.group() / kLanes, most, start, z);
+    }
+  }
+}
+
+// ---- pooling
+
+template <std::size_t D> struct Pack;
+template <> struct Pack<1> {
+  using Values = double;
+  using Places = Place;
+};
+template <> struct Pack<2> {
+  using Values = double __attribute__((vector_size(16), aligned(8), may_alias));
+  using Places = long long __attribute__((vector_size(16), aligned(8), may_alias));
+};
+template <> struct Pack<4> {
+  using Values = Lanes;
+  using Places = long long __attribute__((vector_size(32), aligned(8), may_alias));
+};
+
+template <std::size_t D>
+inline double Part(const typename Pack<D>::Values& v, std::size_t f) {
+  if constexpr (D == 1)
+    return v;
+  else
+    return v[f];
+}
+
+template <std::size_t D>
+void PoolMax(const Stage& s, const double* z, double* out, Place* place) {
+  using Values = typename Pack<D>::Values;
+  using Places = typename Pack<D>::Places;
+  // Copies: what is stored below may be anything, so members would be read again and again.
+  const std::size_t rows = s.out.height, columns = s.out.width, size = s.places(), row = s.row() * D;
+  const auto width = static_cast<long long>(s.in.width);
+  const bool relu = s.relu;
+  for (std::size_t g = 0; g < s.groups(); ++g) {
+    const std::size_t filters = std::min(D, s.filters - g * D);
+    double* plane = out + g * D * size;
+    for (std::size_t y = 0; y < rows; ++y) {
+      const double* window = z + g * s.group() + 2 * y * row;
+      Places corner = Places{} + 2 * static_cast<long long>(y) * width;
+      for (std::size_t x = 0; x < columns; ++x, window += 2 * D, corner += 2, place += D, ++plane) {
+        Values best = *reinterpret_cast<const Values*>(window);
+        Places at = corner;
+        const auto next = [&](const double* from, long long by) __attribute__((always_inline)) {
+          const Values v = *reinterpret_cast<const Values*>(from);
+          const auto take = (v > best) | (v != v);
+          best = take ? v : best;
+          at = take ? corner + by : at;
+        };
+        next(window + D, 1);
+        next(window + row, width);
+        next(window + row + D, width + 1);
+        if (relu) at = best > 0 ? at : Places{} - 1;
+        *reinterpret_cast<Places*>(place) = at;
+        if (filters == D) {
+#pragma GCC unroll 4
+          for (std::size_t f = 0; f < D; ++f) plane[f * size] = Part<D>(best, f);
+        } else {
+          for (std::size_t f = 0; f < filters; ++f) plane[f * size] = Part<D>(best, f);
+        }
+      }
+    }
+  }
+}
+
+// Mean: bit q of the place says whether the q-th of the window's four passes a slope on. None: bit 0.
+void PoolOther(const Stage& s, const double* z, double* out, Place* place) {
+  const std::size_t half = s.pool == Pooling::kNone ? 1 : 2, side = s.side();
+  for (std::size_t f = 0; f < s.filters; ++f)
+    for (std::size_t y = 0; y < s.out.height; ++y)
+      for (std::size_t x = 0; x < s.out.width; ++x) {
+        const std::size_t g = f / side, at = y * s.out.width + x;
+        const auto value = [&](std::size_t dy, std::size_t dx) {
+          return z[g * s.group() + ((half * y + dy) * s.row() + half * x + dx) * side + f % side];
+        };
+        const auto open = [&](double v) -> Place { return !s.relu || v > 0; };
+        Place& passed = place[(g * s.places() + at) * side + f % side];
+        double& to = out[f * s.places() + at];
+        if (s.pool == Pooling::kNone) {
+          to = value(0, 0);
+          passed = open(to);
+          continue;
+        }
+        to = ((value(0, 0) + value(0, 1)) + (value(1, 0) + value(1, 1))) * 0.25;
+        passed = open(value(0, 0)) | open(value(0, 1)) << 1 | open(value(1, 0)) << 2 | open(value(1, 1)) << 3;
+      }
+}
+
+// ---- backward
+
+// The places of one filter's z that have a slope.
+struct List {
+  const double* value;
+  const Place* place;
+  std::size_t size, value_step, place_step;
+};
+
+// After a mere maximum they are what Pool kept (−1: none); else they are written out into `room`.
+List ListOf(const Stage& s, const Place* place, const OutSlopes& d, std::size_t f, double* room) {
+  const std::size_t side = s.side(), n = s.places();
+  const double* value = d.at + f * d.filter;
+  const Place* at = place + (f / side) * n * side + f % side;
+  if (s.pool == Pooling::kMax && !s.relu) return {value, at, n, d.step, side};
+  Place* offsets = reinterpret_cast<Place*>(room + s.ListSize() / 2);
+  if (s.pool == Pooling::kMax) {
+    std::size_t size = 0;
+    for (std::size_t p = 0; p < n; ++p) {
+      if (at[p * side] < 0) continue;
+      room[size] = value[p * d.step];
+      offsets[size++] = at[p * side];
+    }
+    return {room, offsets, size, 1, 1};
+  }
+  const std::size_t half = s.pool == Pooling::kNone ? 1 : 2;
+  const double share = s.pool == Pooling::kNone ? 1.0 : 0.25;
+  std::size_t size = 0;
+  for (std::size_t y = 0; y < s.out.height; ++y)
+    for (std::size_t x = 0; x < s.out.width; ++x) {
+      const std::size_t p = y * s.out.width + x;
+      for (std::size_t q = 0; q < half * half; ++q) {
+        if ((at[p * side] >> q & 1) == 0) continue;
+        room[size] = share * value[p * d.step];
+        offsets[size++] = static_cast<Place>((half * y + q / 2) * s.in.width + half * x + q % 2);
+      }
+    }
+  return {room, offsets, size, 1, 1};
+}
+
+// sum[n] = Σ value · (four doubles at line[n] + place), by `Chains` sums each; `total` likewise of the
+// values.
+template <std::size_t N, std::size_t Chains>
+inline void Correlate(const List& list, const double* const* line, Lanes* sum, Lanes& total) {
+  Lanes part[Chains][N] = {}, values[Chains] = {};
+  const auto add = [&](std::size_t k, std::size_t chain) __attribute__((always_inline)) {
+    const Lanes v = All(list.value[k * list.value_step]);
+    const Place at = list.place[k * list.place_step];
+    for (std::size_t n = 0; n < N; ++n) part[chain][n] = MulAdd(v, Load(line[n] + at), part[chain][n]);
+    values[chain] += v;
+  };
+  std::size_t k = 0;
+  for (; k + Chains <= list.size; k += Chains)
+    for (std::size_t chain = 0; chain < Chains; ++chain) add(k + chain, chain);
+  for (; k < list.size; ++k) add(k, 0);
+  for (std::size_t chain = 1; chain < Chains; ++chain) {
+    for (std::size_t n = 0; n < N; ++n) part[0][n] += part[chain][n];
+    values[0] += values[chain];
+  }
+  for (std::size_t n = 0; n < N; ++n) sum[n] = part[0][n];
+  total = values[0];
+}
+
+// d_in at every place of the list += value · the filter, a row of V vectors after the other. K, V: the size
+// of the filter, if it is known here.
+template <std::size_t K, std::size_t V>
+inline void Spread(const List list, const double* turned, const Stage& s, double* d_in) {
+  const std::size_t channels = V > 0 ? V / K * kLanes : s.padded_channels();
+  const std::size_t kernel = K > 0 ? K : s.kernel, span = kernel * channels, line = s.in.width * channels;
+  for (std::size_t k = 0; k < list.size; ++k) {
+    const Lanes v = All(list.value[k * list.value_step]);
+    double* patch = d_in + static_cast<std::size_t>(list.place[k * list.place_step]) * channels;
+    const double* weight = turned;
+    const auto add = [&](std::size_t n) __attribute__((always_inline)) {
+      Store(patch + n, MulAdd(v, Load(weight + n), Load(patch + n)));
+    };
+    if constexpr (K > 0) {
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < K; ++i, patch += line, weight += span) {
+#pragma GCC unroll 8
+        for (std::size_t n = 0; n < V; ++n) add(n * kLanes);
+      }
+    } else {
+      for (std::size_t i = 0; i < kernel; ++i, patch += line, weight += span)
+        for (std::size_t n = 0; n < span; n += kLanes) add(n);
+    }
+  }
+}
+
+}  // namespace
+
+void PackFilters(const Stage& s, const double* w, double* packed) {
+  const std::size_t side = s.side(), taps = s.weights() / s.filters;
+  const double* bias = w + s.weights();
+  for (std::size_t g = 0; g < s.groups(); ++g) {
+    const auto filter = [&](std::size_t lane) { return g * side + lane % side; };
+    for (std::size_t k = 0; k < taps; ++k, packed += kLanes)
+      for (std::size_t lane = 0; lane < kLanes; ++lane)
+        packed[lane] = filter(lane) < s.filters ? w[filter(lane) * taps + k] : 0.0;
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      packed[lane] = filter(lane) < s.filters ? bias[filter(lane)] : 0.0;
+    packed += kLanes;
+  }
+}
+
+void TurnFilters(const Stage& s, const double* w, double* turned) {
+  const std::size_t size = s.kernel * s.kernel, channels = s.padded_channels();
+  for (std::size_t f = 0; f < s.filters; ++f)
+    for (std::size_t k = 0; k < size; ++k, turned += channels)
+      for (std::size_t c = 0; c < channels; ++c)
+        turned[c] = c < s.in.channels ? w[(f * s.in.channels + c) * size + k] : 0.0;
+}
+
+std::size_t NonZeroBits(const double* in, std::size_t size, BitWord* nonzero) {
+  std::size_t count = 0;
+  for (std::size_t k = 0; k < size; k += 64) {
+    std::uint64_t word = 0;
+    std::size_t b = 0;
+    const std::size_t end = std::min<std::size_t>(64, size - k);
+    for (; b + kLanes <= end; b += kLanes) word |= NonZeros(Load(in + k + b)) << b;
+    for (; b < end; ++b) word |= static_cast<std::uint64_t>(in[k + b] != 0) << b;
+    nonzero[k / 64] = word;
+    count += static_cast<std::size_t>(__builtin_popcountll(word));
+  }
+  nonzero[(size + 63) / 64] = 0;
+  return count;
+}
+
+void Convolve(const Stage& s, const double* in, const double* packed, const BitWord* nonzero, double* pairs,
+              double* z) {
+  const std::size_t plane = s.in.height * s.in.width;
+  Taps t{s.in.channels, s.kernel, s.in.width, plane, nullptr, nonzero, s.in.width, plane};
+  if (kTile * kLanes + s.kernel > 64) t.nonzero = nullptr;
+  switch (s.side()) {
+    case 1: return ConvolveGroups<1>(s, t, in, packed, z);
+    case 2:
+      for (std::size_t k = 0; k < s.ImageSize(); ++k) pairs[2 * k] = pairs[2 * k + 1] = in[k];
+      t.width *= 2, t.plane *= 2;
+      return ConvolveGroups<2>(s, t, pairs, packed, z);
+    default: return ConvolveGroups<kLanes>(s, t, in, packed, z);
+  }
+}
+
+void Pool(const Stage& s, double* z, double* out, Place* place) {
+  if (s.relu)
+    for (std::size_t k = 0; k < s.ConvolvedSize(); ++k) z[k] = z[k] < 0 ? 0.0 : z[k];
+  if (s.pool != Pooling::kMax) return PoolOther(s, z, out, place);
+  switch (s.side()) {
+    case 1: return PoolMax<1>(s, z, out, place);
+    case 2: return PoolMax<2>(s, z, out, place);
+    default: return PoolMax<kLanes>(s, z, out, place);
+  }
+}
+
+void ConvolutionGradient(const Stage& s, const double* in, const Place* place, OutSlopes d, double* list,
+                         double* g) {
+  const std::size_t plane = s.in.height * s.in.width, parts = (s.kernel + kLanes - 1) / kLanes;
+  const std::size_t lines = s.in.channels * s.kernel * parts;  // one row of a filter, four at a time
+  const auto line = [&](std::size_t n) {
+    const std::size_t row = n / parts;
+    return in + row / s.kernel * plane + row % s.kernel * s.in.width + n % parts * kLanes;
+  };
+  for (std::size_t f = 0; f < s.filters; ++f) {
+    const List found = ListOf(s, place, d, f, list);
+    double* into = g + f * s.in.channels * s.kernel * s.kernel;
+    Lanes total = {};
+    const auto take = [&]<std::size_t N, std::size_t Chains>(std::size_t first) {
+      const double* from[N];
+      Lanes sum[N];
+      for (std::size_t n = 0; n < N; ++n) from[n] = line(first + n);
+      Correlate<N, Chains>(found, from, sum, total);
+      for (std::size_t n = 0; n < N; ++n) {
+        const std::size_t row = (first + n) / parts, part = (first + n) % parts * kLanes;
+        for (std::size_t j = part; j < std::min(part + kLanes, s.kernel); ++j)
+          into[row * s.kernel + j] = sum[n][j - part];
+      }
+    };
+    std::size_t n = 0;
+    for (; n + 8 <= lines; n += 8) take.operator()<8, 1>(n);
+    for (; n + 4 <= lines; n += 4) take.operator()<4, 2>(n);
+    for (; n < lines; ++n) take.operator()<1, 2>(n);
+    g[s.weights() + f] = total[0];
+  }
+}
+
+void ConvolveBack(const Stage& s, const double* turned, const Place* place, OutSlopes d, double* list,
+                  double* d_in) {
+  const std::size_t channels = s.padded_channels(), span = s.kernel * channels;  // one row of a patch
+  std::fill_n(d_in, s.SlopesSize(), 0.0);
+  for (std::size_t f = 0; f < s.filters; ++f, turned += s.kernel * span) {
+    const List found = ListOf(s, place, d, f, list);
+    if (s.kernel == 4 && channels == kLanes)
+      Spread<4, 4>(found, turned, s, d_in);
+    else
+      Spread<0, 0>(found, turned, s, d_in);
+  }
 }
 
 }  // namespace tacit

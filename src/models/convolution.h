@@ -1,41 +1,95 @@
 #pragma once
 
-// Convolution and pooling for four records at a time, one record to a lane: an image is channels × height
-// × width elements of four doubles each, and every lane is computed alike, so a record's values do not
-// depend on the records beside it. The gradient of one record's weights is one lane of the sum.
+// One stage of a convolutional network, for one record at a time, so a record's values cannot depend on the
+// records beside it:
+//
+//   z[f][y][x] = b[f] + Σ_{c,i,j} w[f][c][i][j] in[c][y + i][x + j]     ("valid"; c, i, j ascending, fused)
+//   out        = pooled max(0, z), or pooled z
+//
+// Images are channels × height × width doubles with kImageSlack more that may be read, not used. Inside, a
+// vector holds the same place of four filters, two places of two filters, or four places of one (`side`).
+//
+// Pooling by maximum passes a slope to one place of four, so the way back visits the places that have one and
+// none else: it costs a quarter of the way there.
 #include <cstddef>
+#include <cstdint>
 
 #include "models/lanes.h"
+#include "models/objective.h"
 
 namespace tacit {
+
+inline constexpr std::size_t kImageSlack = 8;
 
 struct Plane {
   std::size_t channels = 0, height = 0, width = 0;
   std::size_t size() const { return channels * height * width; }
 };
 
-// out[f][y][x] = bias[f] + Σ_{c,i,j} w[f][c][i][j] in[c][y + i][x + j] ("valid"; c, i, j ascending), fused.
-// bias == nullptr: 0. out is filters × (height − kernel + 1) × (width − kernel + 1).
-void Convolve(const Lanes* in, Plane shape, const double* w, const double* bias, std::size_t filters,
-              std::size_t kernel, Lanes* out);
+// Where a maximum was: the offset of its patch in a channel of the input. Kept in memory of doubles.
+using Place = long long __attribute__((may_alias));
+using BitWord = std::uint64_t __attribute__((may_alias));
 
-// g_w[f][c][i][j] = Σ_{y,x} d[f][y][x] in[c][y + i][x + j], g_b[f] = Σ_{y,x} d[f][y][x]; y, x ascending.
-void ConvolutionGradient(const Lanes* in, Plane shape, const Lanes* d, std::size_t filters,
-                         std::size_t kernel, Lanes* g_w, Lanes* g_b);
+// One convolution with what follows it. The sizes are those of the buffers below, in doubles.
+struct Stage {
+  Plane in, convolved, out;
+  std::size_t filters, kernel;
+  bool relu;
+  Pooling pool;
 
-// d_in[c][y][x] = Σ d[f][y − i][x − j] w[f][c][i][j]: the transpose of Convolve. `flipped` holds the
-// filters as FlipFilters leaves them, `padded` has room for PaddedSize elements.
-void FlipFilters(const double* w, std::size_t filters, std::size_t channels, std::size_t kernel,
-                 double* flipped);
-std::size_t PaddedSize(Plane shape, std::size_t filters, std::size_t kernel);
-void ConvolveBack(const Lanes* d, Plane shape, const double* flipped, std::size_t filters, std::size_t kernel,
-                  Lanes* padded, Lanes* d_in);
+  std::size_t weights() const { return filters * in.channels * kernel * kernel; }
+  std::size_t parameters() const { return weights() + filters; }
+  std::size_t side() const { return filters < 3 ? filters : kLanes; }  // filters side by side in a vector
+  std::size_t groups() const { return (filters + side() - 1) / side(); }
+  std::size_t places() const { return out.height * out.width; }
+  // Places from one row of z to the next: rows of one or two filters are computed through to the next row.
+  std::size_t row() const { return side() == kLanes ? convolved.width : in.width; }
+  std::size_t group() const {
+    const std::size_t size = ((convolved.height - 1) * row() + convolved.width) * side();
+    return (size + kLanes - 1) / kLanes * kLanes;
+  }
+  std::size_t padded_channels() const { return (in.channels + kLanes - 1) / kLanes * kLanes; }
 
-// 2 × 2 windows, stride 2; an odd last row or column is left out. Of equal maxima the first (in reading
-// order) gets the gradient. NaN wins. Max backward needs the input; d_in is overwritten.
-void MaxPool(const Lanes* in, Plane shape, Lanes* out);
-void MaxPoolBack(const Lanes* in, Plane shape, const Lanes* d, Lanes* d_in);
-void MeanPool(const Lanes* in, Plane shape, Lanes* out);
-void MeanPoolBack(Plane shape, const Lanes* d, Lanes* d_in);
+  std::size_t ImageSize() const { return in.size() + kImageSlack; }
+  std::size_t PackedSize() const { return groups() * (weights() / filters + 1) * kLanes; }
+  std::size_t TurnedSize() const { return filters * kernel * kernel * padded_channels(); }
+  std::size_t PairsSize() const { return side() == 2 ? 2 * ImageSize() : 0; }
+  std::size_t ConvolvedSize() const { return groups() * group(); }
+  std::size_t PlaceSize() const { return places() * groups() * side(); }
+  std::size_t SlopesSize() const { return in.height * in.width * padded_channels(); }
+  std::size_t ListSize() const { return 2 * convolved.height * convolved.width; }
+};
+
+// Filters and biases (w, then b) as Convolve reads them, and as ConvolveBack does.
+void PackFilters(const Stage&, const double* w, double* packed);
+void TurnFilters(const Stage&, const double* w, double* turned);
+
+// z from `in`. `nonzero`: bit k says whether in[k] ≠ 0; terms with a zero input are then left out where that
+// saves time, by what this record holds alone. nullptr: nothing is left out. `pairs`: room.
+void Convolve(const Stage&, const double* in, const double* packed, const BitWord* nonzero, double* pairs,
+              double* z);
+
+// in[0 … size) → bits; returns how many are not 0. `nonzero` has room for size/64 + 2 words.
+std::size_t NonZeroBits(const double* in, std::size_t size, BitWord* nonzero);
+
+// out and `place` from z. 2 × 2 windows, stride 2; an odd last row or column is left out. Of equal maxima the
+// first (in reading order) gets the gradient. NaN wins.
+void Pool(const Stage&, double* z, double* out, Place* place);
+
+// The slopes of `out`: that of place p of filter f is at [f · filter + p · step].
+struct OutSlopes {
+  const double* at;
+  std::size_t filter, step;
+};
+
+// g_w[f][c][i][j] = Σ d[f][y][x] in[c][y + i][x + j], g_b[f] = Σ d[f][y][x], d the slopes of z: those of the
+// stage's result, at the places that Pool kept. Sums run over the places in the order of `out`, in two halves
+// (even, odd) where one is too short to fill the machine. `list`: room.
+void ConvolutionGradient(const Stage&, const double* in, const Place* place, OutSlopes, double* list,
+                         double* g);
+
+// d_in: the slopes of the input, at [c + p · padded_channels()] for place p of channel c.
+void ConvolveBack(const Stage&, const double* turned, const Place* place, OutSlopes, double* list,
+                  double* d_in);
 
 }  // namespace tacit

@@ -4,6 +4,7 @@
 // has the same bits with and without vector instructions.
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #if defined(__FMA__) && defined(__AVX2__)
 #include <immintrin.h>
@@ -28,6 +29,17 @@ __attribute__((always_inline)) inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
 #else
   return Lanes{std::fma(a[0], b[0], c[0]), std::fma(a[1], b[1], c[1]), std::fma(a[2], b[2], c[2]),
                std::fma(a[3], b[3], c[3])};
+#endif
+}
+
+// Bit i says whether v[i] ≠ 0 (NaN is not 0).
+__attribute__((always_inline)) inline std::uint64_t NonZeros(Lanes v) {
+#ifdef TACIT_LANES_AVX2
+  return static_cast<std::uint64_t>(_mm256_movemask_pd(_mm256_cmp_pd(v, Lanes{}, _CMP_NEQ_UQ)));
+#else
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < kLanes; ++i) bits |= static_cast<std::uint64_t>(v[i] != 0) << i;
+  return bits;
 #endif
 }
 

@@ -54,6 +54,97 @@ double LengthUp(View v) {
   return std::sqrt(square) * (1.0 + static_cast<double>(v.size() + 16) * 0x1p-52) + 0x1p-500;
 }
 
+// The convolutional part of a network: one record at a time, up to `block` of them in memory between the way
+// there and the way back.
+class Front {
+ public:
+  static constexpr std::size_t kBlock = 8;      // images whose traces stay in the cache beside the filters
+
+  explicit Front(std::vector<Stage> stages) : stages_(std::move(stages)) {
+    for (const Stage& s : stages_) {
+      parameters_ += s.parameters();
+      packed_ += s.PackedSize();
+      turned_ += s.TurnedSize();
+      trace_ += s.ImageSize() + s.PlaceSize();
+      pairs_ = std::max(pairs_, s.PairsSize());
+      convolved_ = std::max(convolved_, s.ConvolvedSize());
+      slopes_ = std::max(slopes_, s.SlopesSize());
+      list_ = std::max(list_, s.ListSize());
+    }
+    bits_ = stages_.empty() ? 0 : stages_.front().in.size() / 64 + 2;
+  }
+  bool empty() const { return stages_.empty(); }
+  std::size_t parameters() const { return parameters_; }
+  const Stage& first() const { return stages_.front(); }
+  std::size_t out() const { return stages_.empty() ? 0 : stages_.back().out.size(); }
+
+  template <class Fill>      // fill(place in x, parameters, inputs of a unit)
+  void Initialise(Fill fill) const {
+    std::size_t at = 0;
+    for (const Stage& s : stages_) {
+      fill(at, s.parameters(), s.weights() / s.filters);
+      at += s.parameters();
+    }
+  }
+
+  // All methods below share `room`: as many doubles as this.
+  std::size_t Room() const {
+    return packed_ + turned_ + pairs_ + convolved_ + 2 * slopes_ + list_ + bits_ + kBlock * trace_;
+  }
+  void Prepare(View x, double* room) const {
+    double *packed = room, *turned = room + packed_;
+    const double* w = x.data();
+    for (const Stage& s : stages_) {
+      PackFilters(s, w, packed);
+      TurnFilters(s, w, turned);
+      packed += s.PackedSize(), turned += s.TurnedSize(), w += s.parameters();
+    }
+  }
+  // The record's trace is kept in place r < kBlock; its result goes to `flat`.
+  void Forward(const Row& row, double* room, std::size_t r, double* flat) const {
+    const double* packed = room;
+    double *pairs = room + packed_ + turned_, *z = pairs + pairs_, *in = Trace(room, r);
+    std::fill_n(in, first().ImageSize(), 0.0);
+    for (std::size_t k = 0; k < row.size; ++k) in[row.index ? row.index[k] : k] = row.value[k];
+    auto* bits = reinterpret_cast<BitWord*>(z + convolved_ + 2 * slopes_ + list_);
+    const std::size_t nonzeros = NonZeroBits(in, first().in.size(), bits);
+    for (const Stage& s : stages_) {
+      const bool last = &s == &stages_.back(), sparse = &s == &first() && 4 * nonzeros < 3 * s.in.size();
+      double* next = in + s.ImageSize() + s.PlaceSize();
+      Convolve(s, in, packed, sparse ? bits : nullptr, pairs, z);
+      Pool(s, z, last ? flat : next, reinterpret_cast<Place*>(in + s.ImageSize()));
+      packed += s.PackedSize();
+      in = next;
+    }
+  }
+  // From the slopes of the result in place r to the gradient of the filters.
+  void Backward(const double* slopes, double* room, std::size_t r, double* gradient) const {
+    const double *turned = room + packed_ + turned_, *in = Trace(room, r) + trace_;
+    double *d = room + packed_ + turned_ + pairs_ + convolved_, *e = d + slopes_, *list = e + slopes_;
+    OutSlopes of{slopes, stages_.back().places(), 1};
+    gradient += parameters_;
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      const Stage& s = stages_[i];
+      in -= s.ImageSize() + s.PlaceSize();
+      turned -= s.TurnedSize();
+      gradient -= s.parameters();
+      const auto* place = reinterpret_cast<const Place*>(in + s.ImageSize());
+      ConvolutionGradient(s, in, place, of, list, gradient);
+      if (i == 0) return;
+      ConvolveBack(s, turned, place, of, list, d);
+      of = {d, 1, s.padded_channels()};
+      std::swap(d, e);
+    }
+  }
+
+ private:
+  // The images that enter the stages, each with the places of its stage's maxima.
+  double* Trace(double* room, std::size_t r) const { return room + Room() - (kBlock - r) * trace_; }
+  std::vector<Stage> stages_;
+  std::size_t parameters_ = 0, packed_ = 0, turned_ = 0, trace_ = 0;
+  std::size_t pairs_ = 0, convolved_ = 0, slopes_ = 0, list_ = 0, bits_ = 0;
+};
+
 // Convolutions with pooling, then dense layers, then softmax cross-entropy.
 //
 // What WeightedSum adds for one record. A dense layer: δ aᵀ and δ, with the input a and the slope δ of the
@@ -63,11 +154,11 @@ double LengthUp(View v) {
 class Network final : public Objective {
  public:
   Network(const ModelSpec& spec, std::vector<Stage> stages)
-      : stages_(std::move(stages)), out_(spec.hidden), activation_(spec.activation), classes_(spec.classes) {
+      : front_(std::move(stages)), out_(spec.hidden), activation_(spec.activation), classes_(spec.classes) {
     out_.push_back(spec.classes);
-    for (const Stage& s : stages_) filters_ += s.parameters();
+    filters_ = front_.parameters();
     for (const std::size_t n : out_) sum_out_ += n;
-    block_ = stages_.empty() ? kRecordBlock : kLanes;
+    block_ = front_.empty() ? kRecordBlock : Front::kBlock;
   }
 
   std::size_t dim(std::size_t features) const override {
@@ -82,11 +173,7 @@ class Network final : public Objective {
       const double bound = fan_in == 0 ? 0.0 : 1.0 / std::sqrt(static_cast<double>(fan_in));
       for (std::size_t i = 0; i < count; ++i) x[at + i] = bound * (2.0 * stream.Uniform() - 1.0);
     };
-    std::size_t at = 0;
-    for (const Stage& s : stages_) {
-      fill(at, s.parameters(), s.weights() / s.filters);
-      at += s.parameters();
-    }
+    front_.Initialise(fill);
     for (std::size_t k = 0; k < out_.size(); ++k) {
       const Layer layer = At(k, features);
       fill(layer.weight, layer.in * layer.out + layer.out, layer.in);
@@ -109,18 +196,12 @@ class Network final : public Objective {
     const std::size_t m = shard.size(), layers = out_.size(), features = shard.features();
     TACIT_CHECK(norm.size() == m);
     Prepare(x, features, m, ws);
-    // Wᵀ of every layer that passes slopes on, and the filters turned round.
+    // Wᵀ of every layer that passes slopes on.
     double* turned = ws.d.data() + TurnedAt();
     for (std::size_t k = FirstPassed(); k < layers; ++k) {
       const Layer layer = At(k, features);
       Transpose(x.data() + layer.weight, layer.in, layer.out, turned);
       turned += layer.in * layer.out;
-    }
-    std::size_t at = 0;
-    for (const Stage& s : stages_) {
-      FlipFilters(x.data() + at, s.filters, s.in.channels, s.kernel, turned);
-      turned += s.weights();
-      at += s.parameters();
     }
     for (std::size_t first = 0; first < m; first += block_) {
       const std::size_t count = std::min(block_, m - first);
@@ -157,13 +238,13 @@ class Network final : public Objective {
           scaled[r] = d;
         }
         double* into = g.data() + layer.weight;
-        if (k == 0 && stages_.empty() && shard.sparse()) {
+        if (k == 0 && front_.empty() && shard.sparse()) {
           Row sparse[kRecordBlock];
           for (std::size_t r = 0; r < count; ++r) sparse[r] = shard.row(record[r]);
           AddSparseOuter(sparse, scaled, count, layer.in, layer.out, into);
         } else {
           for (std::size_t r = 0; r < count; ++r)
-            row[r] = k == 0 && stages_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
+            row[r] = k == 0 && front_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
           AddOuter(row, scaled, count, layer.in, layer.out, into);
         }
         AddWeighted(one, scaled, count, layer.out, g.data() + layer.bias);
@@ -199,9 +280,9 @@ class Network final : public Objective {
     std::size_t in, out, weight, bias;   // the places in x of w (in × out) and b
   };
   std::size_t Flat(std::size_t features) const {
-    if (stages_.empty()) return features;
-    TACIT_CHECK(features == stages_.front().in.size());
-    return stages_.back().out.size();
+    if (front_.empty()) return features;
+    TACIT_CHECK(features == front_.first().in.size());
+    return front_.out();
   }
   Layer At(std::size_t k, std::size_t features) const {
     Layer layer{Flat(features), out_[0], filters_, 0};
@@ -211,14 +292,14 @@ class Network final : public Objective {
       layer = {layer.out, out_[i + 1], layer.bias + layer.out, 0};
     }
   }
-  std::size_t FirstPassed() const { return stages_.empty() ? 1 : 0; }  // first layer that passes slopes on
+  std::size_t FirstPassed() const { return front_.empty() ? 1 : 0; }  // first layer that passes slopes on
 
   // Workspace. a: inputs of the dense layers that are computed, layer by layer, m records each; b: their
   // slopes likewise, the last ones first serving as scores; c: gradients of the filters, record by record;
-  // d: scratch: one block's weight·δ, then from TurnedAt() the
-  // transposed weights and turned filters, then from StagesAt() what the stages need.
+  // d: scratch: one block's weight·δ, then from TurnedAt() the transposed weights, then from FrontAt() the
+  // slopes of a block of images and what the convolutions need.
   double* Inputs(Workspace& ws, std::size_t k, std::size_t m, std::size_t l) const {
-    std::size_t at = 0, width = stages_.empty() ? 0 : stages_.back().out.size();
+    std::size_t at = 0, width = front_.out();
     for (std::size_t i = 0; i < k; ++i) {
       at += width;
       width = out_[i];
@@ -231,36 +312,25 @@ class Network final : public Objective {
     return ws.b.data() + at * m + l * out_[k];
   }
   std::size_t TurnedAt() const { return kRecordBlock * *std::max_element(out_.begin(), out_.end()); }
-  std::size_t StagesAt(std::size_t features) const {
+  std::size_t FrontAt(std::size_t features) const {
     std::size_t at = TurnedAt();
     for (std::size_t k = FirstPassed(); k < out_.size(); ++k) {
       const Layer layer = At(k, features);
       at += layer.in * layer.out;
     }
-    for (const Stage& s : stages_) at += s.weights();
     return at;
   }
   void Prepare(View x, std::size_t features, std::size_t m, Workspace& ws) const {
     TACIT_CHECK(x.size() == dim(features));
-    const std::size_t flat = stages_.empty() ? 0 : Flat(features);
-    Grow(ws.a, (flat + sum_out_ - classes_) * m);
+    Grow(ws.a, (front_.out() + sum_out_ - classes_) * m);
     Grow(ws.b, sum_out_ * m);
     Grow(ws.c, filters_ * m);
-    std::size_t scratch = StagesAt(features);
-    if (!stages_.empty()) {
-      std::size_t lanes = flat + 2 * Largest(), padded = 0;
-      for (const Stage& s : stages_) {
-        lanes += s.in.size() + s.convolved.size();
-        padded = std::max(padded, PaddedSize(s.in, s.filters, s.kernel));
-      }
-      scratch += (lanes + padded + filters_) * kLanes + kLanes * flat;
-    }
-    Grow(ws.d, scratch);
+    Grow(ws.d, FrontAt(features) + block_ * front_.out() + front_.Room());
+    if (!front_.empty()) front_.Prepare(x, FrontRoom(ws, features));
   }
-  std::size_t Largest() const {
-    std::size_t n = 0;
-    for (const Stage& s : stages_) n = std::max({n, s.in.size(), s.convolved.size(), s.out.size()});
-    return n;
+  double* ImageSlopes(Workspace& ws, std::size_t features) const { return ws.d.data() + FrontAt(features); }
+  double* FrontRoom(Workspace& ws, std::size_t features) const {
+    return ImageSlopes(ws, features) + block_ * front_.out();
   }
 
   // Scores of all records in blocks: f(record, scores).
@@ -280,19 +350,21 @@ class Network final : public Objective {
   void Forward(const Shard& shard, View x, Workspace& ws, std::size_t first, std::size_t count, std::size_t m,
                std::size_t at) const {
     const std::size_t layers = out_.size(), features = shard.features();
-    if (!stages_.empty()) ForwardStages(shard, x, ws, first, count, Inputs(ws, 0, m, at));
+    if (!front_.empty())
+      for (std::size_t r = 0; r < count; ++r)
+        front_.Forward(shard.row(first + r), FrontRoom(ws, features), r, Inputs(ws, 0, m, at + r));
     for (std::size_t k = 0; k < layers; ++k) {
       const Layer layer = At(k, features);
       const bool last = k + 1 == layers;
       double* z = last ? Slopes(ws, k, m, at) : Inputs(ws, k + 1, m, at);
       const double *w = x.data() + layer.weight, *b = x.data() + layer.bias;
-      if (k == 0 && stages_.empty() && shard.sparse()) {
+      if (k == 0 && front_.empty() && shard.sparse()) {
         for (std::size_t r = 0; r < count; ++r)
           SparseForward(shard.row(first + r), w, b, layer.out, z + r * layer.out);
       } else {
         const double* row[kRecordBlock];
         for (std::size_t r = 0; r < count; ++r)
-          row[r] = k == 0 && stages_.empty() ? shard.row(first + r).value : Inputs(ws, k, m, at + r);
+          row[r] = k == 0 && front_.empty() ? shard.row(first + r).value : Inputs(ws, k, m, at + r);
         DenseForward(row, count, layer.in, w, b, layer.out, z);
       }
       if (!last) Activate(activation_, z, count * layer.out);
@@ -310,18 +382,19 @@ class Network final : public Objective {
       const Layer layer = At(k, features);
       turned += layer.in * layer.out;
     }
-    const double* flipped = turned;
     for (std::size_t k = layers; k-- > FirstPassed();) {
       const Layer layer = At(k, features);
       turned -= layer.in * layer.out;
       const double* row[kRecordBlock];
       for (std::size_t r = 0; r < count; ++r) row[r] = Slopes(ws, k, m, first + r);
-      double* d = k > 0 ? Slopes(ws, k - 1, m, first)
-                        : ws.d.data() + StagesAt(features);  // slopes of the images, for BackwardStages
+      double* d = k > 0 ? Slopes(ws, k - 1, m, first) : ImageSlopes(ws, features);
       DenseForward(row, count, layer.out, turned, nullptr, layer.in, d);
       if (k > 0) Deactivate(activation_, Inputs(ws, k, m, first), d, count * layer.in);
     }
-    if (!stages_.empty()) BackwardStages(ws, features, flipped, count, ws.c.data() + first * filters_);
+    if (!front_.empty())
+      for (std::size_t r = 0; r < count; ++r)
+        front_.Backward(ImageSlopes(ws, features) + r * front_.out(), FrontRoom(ws, features), r,
+                        ws.c.data() + (first + r) * filters_);
   }
 
   // z ← p − e_y, p = softmax(z); NaN if a score is NaN or +∞.
@@ -343,8 +416,8 @@ class Network final : public Objective {
     for (std::size_t k = 0; k < out_.size(); ++k) {
       const double slope = LengthUp(View(Slopes(ws, k, m, l), out_[k]));
       double input = shard.norm(l);
-      if (k > 0 || !stages_.empty())
-        input = LengthUp(View(Inputs(ws, k, m, l), k > 0 ? out_[k - 1] : stages_.back().out.size()));
+      if (k > 0 || !front_.empty())
+        input = LengthUp(View(Inputs(ws, k, m, l), k > 0 ? out_[k - 1] : front_.out()));
       add(NormBound(slope, std::sqrt(input * input + 1.0) * (1.0 + 0x1p-51)));
     }
     // The parts are 0 or at least 2⁻⁵⁰⁰, so no square vanishes; a row whose norm is not finite spreads.
@@ -356,76 +429,7 @@ class Network final : public Objective {
     return label >= 0 && label < static_cast<double>(classes_) ? static_cast<std::size_t>(label) : 0;
   }
 
-  // Scratch of the stages: the slopes of their result (kLanes × flat doubles), then lanes: per stage its
-  // input and its convolution; the result; two planes of slopes; padding; gradients of the filters.
-  Lanes* StageLanes(Workspace& ws, std::size_t features) const {
-    return reinterpret_cast<Lanes*>(ws.d.data() + StagesAt(features) + kLanes * Flat(features));
-  }
-
-  void ForwardStages(const Shard& shard, View x, Workspace& ws, std::size_t first, std::size_t count,
-                     double* flat) const {
-    const std::size_t features = shard.features();
-    Lanes* in = StageLanes(ws, features);
-    std::fill_n(in, features, Lanes{});
-    for (std::size_t r = 0; r < count; ++r) {
-      const Row row = shard.row(first + r);
-      for (std::size_t k = 0; k < row.size; ++k) in[row.index ? row.index[k] : k][r] = row.value[k];
-    }
-    const double* w = x.data();
-    for (const Stage& s : stages_) {
-      Lanes *z = in + s.in.size(), *out = z + s.convolved.size();
-      Convolve(in, s.in, w, w + s.weights(), s.filters, s.kernel, z);
-      if (s.relu)
-        for (std::size_t k = 0; k < s.convolved.size(); ++k) z[k] = z[k] < 0 ? Lanes{} : z[k];
-      switch (s.pool) {
-        case Pooling::kMax: MaxPool(z, s.convolved, out); break;
-        case Pooling::kMean: MeanPool(z, s.convolved, out); break;
-        case Pooling::kNone: std::copy_n(z, s.out.size(), out); break;
-      }
-      in = out;
-      w += s.parameters();
-    }
-    const std::size_t size = stages_.back().out.size();
-    for (std::size_t r = 0; r < count; ++r)
-      for (std::size_t k = 0; k < size; ++k) flat[r * size + k] = in[k][r];
-  }
-
-  void BackwardStages(Workspace& ws, std::size_t features, const double* flipped, std::size_t count,
-                      double* gradient) const {
-    const std::size_t flat = Flat(features);
-    const double* slopes = ws.d.data() + StagesAt(features);
-    Lanes* in = StageLanes(ws, features);
-    for (const Stage& s : stages_) {
-      in += s.in.size() + s.convolved.size();
-      flipped += s.weights();
-    }
-    Lanes *d = in + flat, *e = d + Largest(), *g = e + Largest(), *padded = g + filters_;
-    for (std::size_t k = 0; k < flat; ++k) {
-      d[k] = Lanes{};
-      for (std::size_t r = 0; r < count; ++r) d[k][r] = slopes[r * flat + k];
-    }
-    std::size_t at = filters_;
-    for (std::size_t i = stages_.size(); i-- > 0;) {
-      const Stage& s = stages_[i];
-      const Lanes* z = in - s.convolved.size();
-      in -= s.in.size() + s.convolved.size();
-      flipped -= s.weights();
-      at -= s.parameters();
-      switch (s.pool) {
-        case Pooling::kMax: MaxPoolBack(z, s.convolved, d, e); break;
-        case Pooling::kMean: MeanPoolBack(s.convolved, d, e); break;
-        case Pooling::kNone: std::copy_n(d, s.out.size(), e); break;
-      }
-      if (s.relu)
-        for (std::size_t k = 0; k < s.convolved.size(); ++k) e[k] = z[k] > 0 ? e[k] : Lanes{};
-      ConvolutionGradient(in, s.in, e, s.filters, s.kernel, g + at, g + at + s.weights());
-      if (i > 0) ConvolveBack(e, s.in, flipped, s.filters, s.kernel, padded, d);
-    }
-    for (std::size_t r = 0; r < count; ++r)
-      for (std::size_t k = 0; k < filters_; ++k) gradient[r * filters_ + k] = g[k][r];
-  }
-
-  std::vector<Stage> stages_;
+  Front front_;
   std::vector<std::size_t> out_;  // widths of the dense layers; the last is the number of classes
   Activation activation_;
   std::size_t classes_, filters_ = 0, sum_out_ = 0, block_ = 0;

@@ -44,12 +44,32 @@ const ModelSpec kMean{.loss = Loss::kCnn,
                       .height = 7,
                       .width = 7,
                       .convolutions = {{3, 2, true, Pooling::kMean}, {2, 2, true, Pooling::kMax}}};
+// Four filters side by side, more than one vector of them, and a stage whose channels fill a vector.
+const ModelSpec kFour{.loss = Loss::kCnn,
+                      .classes = 3,
+                      .height = 14,
+                      .width = 13,
+                      .convolutions = {{4, 4}, {6, 4, true, Pooling::kMax}}};
+// Rows of filters longer than a vector; one filter; more channels than a vector holds.
+const ModelSpec kLong{.loss = Loss::kCnn,
+                      .classes = 2,
+                      .channels = 5,
+                      .height = 11,
+                      .width = 12,
+                      .convolutions = {{1, 5, false, Pooling::kMax}, {2, 2, true, Pooling::kNone}}};
+const ModelSpec kLarge{.loss = Loss::kCnn,
+                       .classes = 2,
+                       .height = 10,
+                       .width = 12,
+                       .convolutions = {{3, 7, true, Pooling::kMax}}};
 const Case kCases[] = {
     {"mlp_sigmoid_dense", kSigmoid, 7, false}, {"mlp_sigmoid_sparse", kSigmoid, 7, true},
     {"mlp_relu_deep_dense", kDeep, 6, false},  {"mlp_relu_deep_sparse", kDeep, 6, true},
     {"mlp_without_hidden", kBare, 5, false},   {"mlp_wide_dense", kWide, 11, false},
     {"mlp_wide_sparse", kWide, 11, true},      {"cnn_max_dense", kMax, 72, false},
     {"cnn_max_sparse", kMax, 72, true},        {"cnn_mean_relu", kMean, 98, false},
+    {"cnn_four_dense", kFour, 182, false},     {"cnn_four_sparse", kFour, 182, true},
+    {"cnn_long_rows", kLong, 660, false},      {"cnn_large_kernel", kLarge, 120, false},
 };
 
 class Networks : public testing::TestWithParam<Case> {
@@ -406,6 +426,24 @@ TEST(Network, EqualMaximaPassTheGradientToTheFirst) {
   const double p = 1 / (1 + std::exp(2.0));   // of class 1
   EXPECT_NEAR(g[0], -2 * p, 1e-15);
   EXPECT_NEAR(g[1], -2 * p, 1e-15);      // one place took it, not four
+}
+
+// Rows of zeros are passed over; one value far below the others keeps all of them in the sums.
+TEST(Network, ZerosThatArePassedOverChangeNothing) {
+  for (const ModelSpec& spec : {FedExpCentralCnn(), FedExpLocalCnn()}) {
+    const auto f = *MakeObjective(spec);
+    Dataset data = RandomData(spec.loss, spec.classes, 2, 784, 1.0, 141);
+    for (std::size_t k = 0; k < 784; ++k) {
+      const bool inside = k / 28 > 8 && k / 28 < 14 && k % 28 > 3 && k % 28 < 9;
+      if (!inside) data.value[k] = 0.0, data.value[784 + k] = 1e-300;
+      if (inside) data.value[784 + k] = data.value[k];
+    }
+    data.label[1] = data.label[0];
+    test::FillNorms(data);
+    const Vec x = RandomVec(f->dim(784), 0.3, 142);
+    const Vec few = Gradient(*f, Shard(data, 0, 1), x), all = Gradient(*f, Shard(data, 1, 1), x);
+    for (std::size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(few[j], all[j], 1e-290 + 1e-15 * std::abs(few[j]));
+  }
 }
 
 TEST(Network, BadSpecsAreRefusedByName) {
