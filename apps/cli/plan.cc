@@ -110,7 +110,7 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
     Line("release",
          exposed ? std::string("the sum of a client's gradients, without noise")
                  : fmt::format("the sum of a client's gradients, {} norm {} {}; sensitivity {}, {} noise",
-                               p.mode == "certified" ? "clipped to" : "assumed of", Digits(p.clip),
+                               p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
                                p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
                                noise));
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));

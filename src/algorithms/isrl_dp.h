@@ -18,6 +18,8 @@ struct IsrlDp {
     double strong_convexity = 0;  // μ
     double l2 = 0;  // θ
     L2Bound clip{1.0};  // C
+    bool certified = true;  // false: as printed, where a bound on gradients is assumed and nothing is clipped
+    Claim claim{"", Epsilon{0.0}, Delta{0.0}};
     std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
   };
 
@@ -42,8 +44,15 @@ struct IsrlDp {
           sigma_(std::move(sigma)) {}
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
-      const Bounded sum = Bounded::ClippedSum(own_.data, *problem_->f, w, o_->clip, s.clip);
-      TACIT_OK(mechanism_->Release(sum, (*sigma_)[*in.t], *own_.ledger, *s.rng, s.noise, s.released));
+      const NoiseStd sigma = (*sigma_)[*in.t];
+      if (o_->certified) {
+        const Bounded sum = Bounded::ClippedSum(own_.data, *problem_->f, w, o_->clip, s.clip);
+        TACIT_OK(mechanism_->Release(sum, sigma, *own_.ledger, *s.rng, s.noise, s.released));
+      } else {
+        const Unbounded sum = Unbounded::Sum(own_.data, *problem_->f, w, s.clip);
+        TACIT_OK(
+            mechanism_->ReleaseAsClaimed(sum, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
+      }
       s.released.Into<[](const Vec& from, Vec& to, const double& m) {
         to = from;
         Scale(1 / m, to);

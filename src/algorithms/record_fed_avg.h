@@ -20,6 +20,8 @@ struct RecordFedAvg {
   struct Options {
     LocalTraining local;  // batch and proximal are not used
     L2Bound clip{1.0};  // C, of one record's gradient
+    bool certified = true;  // false: the noise of a paper, whose claim is recorded
+    Claim claim{"", Epsilon{0.0}, Delta{0.0}};
     double rate = 1.0;  // η_g
     bool control = false;  // SCAFFOLD
     std::size_t last = 1;
@@ -54,6 +56,7 @@ struct RecordFedAvg {
         const View y = k == 0 ? w : View(*y_);
         const Bounded sum = Bounded::ClippedSum(own_.data, *problem_->f, y, o_->clip, s.clip);
         TACIT_OK(mechanism_->Release(sum, (*sigma_)[*in.t], *own_.ledger, *s.rng, s.noise, s.released));
+        if (!o_->certified) own_.ledger->Record(o_->claim);
         s.released.Into<&Step>(y_, Vec(y.begin(), y.end()), control_, *in.c, o_->local, m);
         if (o_->control) s.released.Into<&Gather>(up.control, k, 1 / (m * o_->local.steps));
       }

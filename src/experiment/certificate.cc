@@ -79,7 +79,7 @@ json Certificate(const RunResult& r, const Config& c) {
   }
   if (!certified)
     caveats.push_back(
-        p.by_client()
+        p.by_client() || p.clipped
             ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
               "that of the whole run."
             : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
@@ -184,7 +184,7 @@ json Certificate(const RunResult& r, const Config& c) {
              "who takes part and how the rows are split among clients, which are taken as given; the public "
              "constants of the config; and other runs on the same data, whose costs add up"}}},
       {"enforced",
-       {{"clip", certified || p.by_client() ? json(p.clip) : json(nullptr)},
+       {{"clip", p.clipped ? json(p.clip) : json(nullptr)},
         {"square", p.square > 0 ? json(p.square) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
         {"record_bound", std::isfinite(p.record_bound) ? json(p.record_bound) : json(nullptr)},

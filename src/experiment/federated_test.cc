@@ -170,6 +170,59 @@ TEST_F(Federated, PaperModeShowsTheClaimBesideTheWholeRun) {
   EXPECT_GT(*central.claimed_epsilon, central.certified_epsilon);
 }
 
+TEST_F(Federated, PaperModeForRecordsHasThePrintedNoise) {
+  const auto run = [&](const char* name, std::vector<Assignment> more = {}) {
+    std::vector<Assignment> sets = {{"algorithm.name", name},   {"algorithm.mode", "paper"},
+                                    {"privacy.unit", "record"}, {"privacy.epsilon", "1"},
+                                    {"privacy.delta", "1e-5"},  {"algorithm.rounds", "20"}};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const RunResult r = Good(Make(sets));
+    const auto checked = VerifyFolder(r.folder);
+    EXPECT_TRUE(checked.ok());
+    if (checked.ok())
+      for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
+    EXPECT_EQ(*r.claimed_epsilon, 1.0);
+    return r;
+  };
+  // 16 C √(R ln(2.5R/δ) ln(2/δ))/ε on the sum, whatever the number of records.
+  const double sigma = 16 * 0.5 * std::sqrt(20 * std::log(2.5 * 20 / 1e-5) * std::log(2 / 1e-5));
+  const RunResult unclipped = run("isrl-dp");
+  EXPECT_NEAR(unclipped.plan.schedule[7].sigma, sigma, 1e-9 * sigma);
+  EXPECT_TRUE(std::isinf(unclipped.certified_epsilon));      // nothing bounds a row
+  // Logistic gradients are no longer than rows: here at most the bound that the paper assumes.
+  const RunResult bounded = run("isrl-dp", {{"data.row_norm", "unit"}, {"data.row_bound", "0.5"}});
+  EXPECT_NEAR(bounded.plan.schedule[0].sigma, sigma, 1e-9 * sigma);
+  const double mu = 2 * 0.5 / sigma * std::sqrt(20.0);
+  EXPECT_NEAR(bounded.mu, mu, 1e-6 * mu);
+  EXPECT_LT(bounded.certified_epsilon, 0.03);
+  // Rényi composition over T·K = 80 steps; the exact curve is below it, by 0.7416 at (1, 1e-5).
+  for (const char* name : {"dp-fedavg", "dp-scaffold"}) {
+    const RunResult r = run(name);
+    EXPECT_EQ(r.plan.each, 4u);
+    EXPECT_NEAR(r.certified_epsilon, 0.741637, 1e-5);
+    EXPECT_NEAR(r.plan.schedule[3].sigma, 2 * 0.5 * std::sqrt(80.0) / 0.2040585129, 1e-6);
+  }
+}
+
+TEST_F(Federated, AForgedClaimOfRecordsIsFound) {
+  const RunResult r = Good(Make({{"algorithm.name", "isrl-dp"},
+                                 {"algorithm.mode", "paper"},
+                                 {"privacy.unit", "record"},
+                                 {"data.row_norm", "unit"},
+                                 {"data.row_bound", "0.5"}}));
+  const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+  ASSERT_TRUE(Verify(honest, "honest")->findings.empty());
+  json lower = honest;
+  lower["privacy"]["claimed_epsilon"] = 0.5;
+  EXPECT_FALSE(Verify(lower, "forged")->findings.empty());
+  json clipped = honest;      // isrl-dp as printed clips nothing
+  clipped["enforced"]["clip"] = 0.5;
+  EXPECT_FALSE(Verify(clipped, "forged")->findings.empty());
+  json other = honest;      // another method, whose claim would be another
+  other["algorithm"] = "dp-fedavg";
+  EXPECT_FALSE(Verify(other, "forged")->findings.empty());
+}
+
 TEST_F(Federated, TheTraceShowsStepSizesAndWhoAnswered) {
   const RunResult r = Good(Make({{"privacy.trust", "central"}}));
   std::istringstream lines(ReadFile(r.folder / "trace.jsonl"));
@@ -214,8 +267,6 @@ TEST_F(Federated, MistakesAreSentencesThatNameThingValueAndRemedy) {
   has(Why({{"algorithm.step", "naive"}, {"privacy.trust", "central"}}), "use corrected");
   has(Why({{"model.penalty", "l1box"}}), "model.penalty");
   has(Why({{"algorithm.name", "isrl-dp"}}), "protects one record");
-  has(Why({{"algorithm.name", "isrl-dp"}, {"privacy.unit", "record"}, {"algorithm.mode", "paper"}}),
-      "no printed calibration");
   has(Why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"algorithm.batch", "5"}}),
       "all records");
   has(Why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"privacy.trust", "central"}}),

@@ -69,6 +69,8 @@ template <class A>
 Status LaunchByRecord(Session& s, RunResult& r, typename A::Options o) {
   const Problem problem = MakeProblem(s);
   o.clip = L2Bound::Proven(s.config.privacy.clip);
+  o.certified = s.config.algorithm.mode == "certified";
+  o.claim = ClaimOf(s.plan);
   for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
   typename A::Server server(problem, o);
   return DriveAll<A>(s, r, server, [&](std::uint32_t i) {

@@ -165,12 +165,6 @@ Status CheckConstants(const Config& c) {
         "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
         "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
   if (!by_client && !primal_dual) {
-    if (c.algorithm.mode == "paper")
-      return Fail(
-          Code::kUnsupported,
-          "algorithm.mode = \"paper\": {} with privacy.unit = \"record\" has no printed calibration here; "
-          "use certified mode",
-          c.algorithm.name);
     if (!isrl && c.model.penalty != "none")
       return Fail(
           Code::kUnsupported,
@@ -314,6 +308,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const bool primal_dual = c.algorithm.name == "primal-dual", isrl = c.algorithm.name == "isrl-dp";
   if (!by_client && !primal_dual && !isrl) p.each = c.algorithm.local_steps;
   const bool certified = c.algorithm.mode == "certified";
+  p.clipped = certified || (!primal_dual && !isrl);
   p.algorithm = entry.name;
   p.paper = entry.paper;
   p.mode = c.algorithm.mode;
@@ -397,6 +392,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
   const auto budget_of = [&](Epsilon e) {
+    if (isrl && !certified) return IsrlDpMu(e, delta, p.rounds);
     return certified ? GdpMu(e, delta) : Mu::Proven(std::sqrt(2 * ZcdpRho(e, delta).value()));
   };
   // Papers with clients as the unit state the noise.
@@ -443,7 +439,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
                 "model.weights has {} numbers for {} parameters; give one each, or none",
                 c.model.weights.size(), p.dim);
   Shares shares = UniformShares(p.rounds);
-  if (stated) {
+  if (!certified && !primal_dual) {
     // the same noise in every round, as these papers have it
   } else if (c.algorithm.allocation == "geometric" && !exposed) {
     shares = GeometricShares(p.rounds, c.algorithm.ratio);
@@ -502,7 +498,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       TACIT_TRY(nominal, Calibrate(shares, one, relative, absolute));
     } else {
       for (std::size_t t = 0; t < p.rounds; ++t)
-        nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
+        nominal[t] =
+            mu.value() * std::exp(0.5 * shares.log_share[t]) / std::sqrt(static_cast<double>(p.each));
     }
     for (std::uint32_t t : active) {
       const auto sigma = NoiseStd::Of(DivUp(delta_sum, nominal[t - 1]));
@@ -537,7 +534,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // What it comes to. Paper mode is charged by what in fact bounds a record, if anything does.
   double record = 0;  // the longest gradient, where anything bounds it
   std::optional<L2Bound> bound;
-  if (certified || by_client) {
+  if (p.clipped) {
     record = term.value();
     bound = charged;
   } else if (const auto b = objective->RecordBound(facts.row_bound); b && std::isfinite(*b)) {
@@ -611,7 +608,15 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
                          : "DP-FedEXP, of its baselines: the mean update over all rounds";
   } else if (!certified && !exposed) {
     p.claimed_epsilon = p.epsilon;
-    p.claim_source = kPrimalDualClaimSource;
+    p.claim_source = primal_dual ? kPrimalDualClaimSource
+                     : isrl      ? kIsrlDpClaimSource
+                            : "Noble, Bellet, Dieuleveut: Renyi divergences of all local steps of a client, "
+                              "converted to (epsilon, delta)";
+    if (isrl && c.privacy.epsilon > 2 * std::log(2 / c.privacy.delta))
+      p.warnings.push_back(fmt::format(
+          "privacy.epsilon = {:g} is above 2 ln(2/delta) = {:.4g}: the printed calibration is for "
+          "smaller ones",
+          c.privacy.epsilon, 2 * std::log(2 / c.privacy.delta)));
     if (!bound)
       p.warnings.push_back(
           "nothing bounds a record's gradient (model.name or data.row_norm): the certified epsilon is "

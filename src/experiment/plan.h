@@ -33,6 +33,7 @@ struct PlannedRound {
 
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
+  bool clipped = true;  // the clip is enforced; false: a paper assumes it
   std::string trust = "local";  // central: a trusted server noises the sum over all clients
   Adjacency adjacency = Adjacency::kReplaceOne;
   std::size_t rounds = 0, clients = 0, rows = 0, dim = 0;

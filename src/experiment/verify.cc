@@ -158,7 +158,8 @@ struct StatedReleases {
 
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
-  std::string run, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256, config_sha256;
+  std::string run, algorithm, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256,
+      config_sha256;
   double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
   std::optional<double> claimed, claim_bound, clip, record_bound, square;
   std::optional<std::vector<double>> per_client;
@@ -166,6 +167,10 @@ struct Stated {
   bool interrupted;
   bool person() const { return unit == "person"; }
   bool by_client() const { return unit == "client"; }
+  // Whether the clip is enforced; otherwise a paper assumes it of the data.
+  bool clipped() const {
+    return mode == "certified" || (algorithm != "primal-dual" && algorithm != "isrl-dp");
+  }
   std::size_t released() const { return dim + (square ? 1 : 0); }  // numbers in one release
   std::size_t terms() const { return person() && person_bound == "records" ? records_per_person : 1; }
   // How many records there are is hidden, so that a public bound on it is stated.
@@ -182,6 +187,7 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   Fields f(certificate, name);
   Stated s{};
   s.run = f.String("run");
+  s.algorithm = f.String("algorithm");
   s.mode = f.OneOf("mode", {"certified", "paper"});
   s.unit = f.OneOf("privacy.unit", {"record", "person", "client"});
   if (s.by_client()) {
@@ -378,6 +384,19 @@ void CheckNoiseClaim(const Stated& s, Checks& check) {
                "and the paper's noise makes it");
 }
 
+// Lowy and Razaviyayn: σ = (16B/m)√(R ln(2.5R/δ) ln(2/δ))/ε on the mean of m gradients, R rounds.
+void CheckIsrlClaim(const Stated& s, Checks& check) {
+  long double claim = 0;
+  const auto rounds = static_cast<long double>(s.planned), delta = static_cast<long double>(s.delta);
+  for (const StatedReleases& r : s.releases)
+    for (const double sigma : r.sigma)
+      claim = std::max(claim, 16 * static_cast<long double>(*s.claim_bound) / sigma *
+                                  std::sqrt(rounds * std::log(2.5L * rounds / delta) * std::log(2 / delta)));
+  if (claim == 0) return;      // a run without a round
+  check.Within("privacy.claimed_epsilon", *s.claimed, claim, 1e-9L, 1e-9L,
+               "and the paper's calibration makes it");
+}
+
 // Half of how far apart two clients' terms can be; with squared lengths, by a search over both lengths.
 long double TermBound(const Stated& s) {
   const long double c = s.clip.value_or(0);
@@ -411,6 +430,7 @@ void CheckClaim(const Stated& s, Checks& check) {
     return;
   }
   if (s.by_client()) return CheckNoiseClaim(s, check);
+  if (s.algorithm == "isrl-dp") return CheckIsrlClaim(s, check);
   long double most = 0;
   for (const StatedReleases& r : s.releases) {
     Stated plain = s;
@@ -455,8 +475,8 @@ void CheckFigures(const Stated& s, Checks& check) {
     else
       check.Within("enforced.record_bound", *s.record_bound, TermBound(s), 0x1p-60L, 1e-12L,
                    "and the clip and the squared length make it");
-  } else if (s.mode == "certified") {
-    check.Same("enforced.record_bound", s.record_bound, s.clip, "and certified mode clips to");
+  } else if (s.clipped()) {
+    check.Same("enforced.record_bound", s.record_bound, s.clip, "and a record's gradient is clipped to");
   } else if (s.clip) {
     check.Differ("enforced.clip", s.clip, std::optional<double>(), "and paper mode clips to");
   }
@@ -485,6 +505,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   const Config& c = *config;
   const char* why = "and config.toml says";
   check.Same("config.sha256", s.config_sha256, Sha256::Hex(text), "and config.toml has");
+  check.Same("algorithm", s.algorithm, c.algorithm.name, why);
   check.Same("mode", s.mode, c.algorithm.mode, why);
   check.Same("privacy.unit", s.unit, c.privacy.unit, why);
   if (s.person()) {
@@ -496,8 +517,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("mechanism.name", s.mechanism, c.privacy.mechanism, why);
   if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
   check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
-  if (s.mode == "certified" || s.by_client())
-    check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
+  if (s.clipped()) check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
   if (s.mode != "certified" && s.claimed)
     check.Same("privacy.claim_bound", s.claim_bound, std::optional<double>(c.privacy.clip), why);
   double asked = c.privacy.epsilon;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the five papers say their runs cost, beside what can be proved of them. Each function evaluates the
+// What the papers say their runs cost, beside what can be proved of them. Each function evaluates the
 // paper's own formula at given parameters and the certified value of the same noise; the sentence says why
 // they differ. Everything else about a paper's calibration is in its algorithm.
 //
@@ -18,7 +18,7 @@
 namespace tacit {
 
 struct PaperClaim {
-  std::string paper;                 // the short name: primal-dual, ef21, nfl, fedexp, fcrn
+  std::string paper;                 // the short name: primal-dual, ef21, nfl, fedexp, fcrn, isrl-dp
   std::string setting;               // which run of the paper
   std::string source;                // where the paper says it
   std::string formula;               // as printed there
@@ -35,6 +35,15 @@ struct PaperClaim {
 // primal-dual, (13): ε = ρ + 2√(ρ ln 1/δ), solved for ρ; the noise is that of μ² = 2ρ.
 extern const char* const kPrimalDualClaimSource;
 Result<PaperClaim> PrimalDualClaim(Epsilon, Delta, bool gradients_bounded);
+
+// isrl-dp (Lowy, Razaviyayn 2023), a baseline of the others: σ² = 256 L²R ln(2.5R/δ) ln(2/δ)/(m²ε²) on the
+// mean of m gradients of length ≤ L, over R rounds. It is the classic Gaussian of (ε₀, δ/(2R)) in each round
+// and advanced composition, ε₀ = ε/(2√(2R ln(2/δ))), which makes 64, and a factor 2 on σ that bounds what
+// sampling a part of the records could cost. The noise of a run is that of
+//   μ = 2L√R/(mσ) = ε/(8√(ln(2.5R/δ) ln(2/δ))).
+extern const char* const kIsrlDpClaimSource;
+Mu IsrlDpMu(Epsilon, Delta, std::uint64_t rounds);
+Result<PaperClaim> IsrlDpClaim(Epsilon, Delta, std::uint64_t rounds, bool gradients_bounded);
 
 // ef21, Theorem 1 and Lemma 4: ρ = ε²/(4 ln 1/δ) is said to suffice.
 enum class Ef21Schedule { kGeometric, kLyapunov };

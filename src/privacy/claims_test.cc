@@ -163,6 +163,19 @@ TEST(Claims, Fcrn) {
   EXPECT_FALSE(FcrnClaim(Epsilon(0.8), {.records = 0}, kFive).ok());
 }
 
+TEST(Claims, IsrlDp) {
+  // σ on the mean of m = 50 gradients of length ≤ L = 3, R = 100, as printed.
+  const double variance = 256 * 9 * 100 * std::log(250 / 1e-5) * std::log(2 / 1e-5) / (50.0 * 50.0);
+  const double mu = 2 * 3 / (50 * std::sqrt(variance)) * std::sqrt(100.0);
+  EXPECT_NEAR(IsrlDpMu(Epsilon(1.0), kFive, 100).value(), mu, 1e-12 * mu);
+  const PaperClaim c = Get(IsrlDpClaim(Epsilon(1.0), kFive, 100, true));
+  EXPECT_NEAR(c.certified.upper, GdpEpsilon(Mu::Proven(mu), kFive).upper, 1e-6);
+  EXPECT_LT(c.certified.upper, c.claimed / 30);
+  EXPECT_TRUE(std::isinf(Get(IsrlDpClaim(Epsilon(1.0), kFive, 100, false)).certified.upper));
+  EXPECT_FALSE(IsrlDpClaim(Epsilon(1.0), Delta(0.0), 100, true).ok());
+  EXPECT_FALSE(IsrlDpClaim(Epsilon(1.0), kFive, 0, true).ok());
+}
+
 TEST(Claims, ByPaper) {
   for (const std::string& paper : PaperNames()) {
     const Result<std::vector<PaperClaim>> claims = ClaimsOf(paper);
