@@ -46,9 +46,12 @@ void PrintTheory(const Plan& p) {
   if (p.rounds_needed)
     Line("rounds", fmt::format("{} asked for by the theory at this initial error; {} planned",
                                Digits(*p.rounds_needed, 6), p.rounds));
-  Line("allocation",
-       fmt::format("equal noise in every round would cost {} times the final noise of this schedule",
-                   Digits(p.static_over_dynamic)));
+  for (const Plan::Allocation& a : p.allocations)
+    Line(&a == p.allocations.data() ? "allocation" : "",
+         fmt::format(
+             "{}: {} of the noise of equal rounds is left at the end; its variance over all rounds is {} "
+             "times theirs",
+             a.name, Digits(a.last), Digits(a.mean)));
 }
 
 Result<int> Run(const Common& common, const std::string& file, bool all) {
@@ -103,9 +106,10 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
-                 : fmt::format("{}, clipped to norm {} each; sensitivity {}, {} noise",
+                 : fmt::format("{}, clipped to norm {} each{}; sensitivity {}, {} noise",
                                p.trust == "central" ? "the sum of all clients' updates" : "a client's update",
-                               Digits(p.clip), Digits(p.sensitivity), noise));
+                               Digits(p.clip), p.indicator > 0 ? " at first, then by private counts" : "",
+                               Digits(p.sensitivity), noise));
   else
     Line("release",
          exposed ? std::string("the sum of a client's gradients, without noise")

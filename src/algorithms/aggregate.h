@@ -22,6 +22,7 @@ namespace tacit {
 struct UpdateNoise {
   L2Bound clip{1.0};                       // C
   double square = 0;                       // λ; 0: no squared length is asked for
+  double indicator = 0;                    // κ; 0: nobody asks whether an update was longer than the clip
   std::shared_ptr<const NoisePlan> sigma;  // on a client's update, or on the server's sum; one per round
   std::shared_ptr<const Vec> variance;     // LocalNoise: mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
@@ -32,12 +33,29 @@ struct UpdateNoise {
 struct MeanUpdate {
   Released<Vec> value;                     // c̄
   double square = 0;                       // estimate of (1/M) Σ‖Δ_i‖²; may be negative
-  double noisy_square = 0;                 // with local trust: (1/M) Σ‖c_i‖², noise and all
+  double inside = 0;  // estimate of the share of updates that the clip left as they were
+  double noisy_square = 0;  // with local trust: (1/M) Σ‖c_i‖², noise and all
 };
 
 inline void MeanOf(const Vec& total, Vec& mean, const std::size_t& dim, const double& count) {
   mean.resize(dim);
   for (std::size_t j = 0; j < dim; ++j) mean[j] = total[j] / count;
+}
+
+// A clipped update as it is released: with its squared length, or with whether it was clipped.
+inline Bounded ClippedUpdate(const UpdateNoise& n, Private<Vec>& update) {
+  return n.square > 0      ? Bounded::ClipWithSquare(update, n.clip, n.square)
+         : n.indicator > 0 ? Bounded::ClipWithIndicator(update, n.clip, n.indicator)
+                           : Bounded::Clip(update, n.clip);
+}
+
+// From a released sum of such updates, of so many clients.
+inline void MeanOfUpdates(const UpdateNoise& n, const Released<Vec>& sum, double count, MeanUpdate& mean) {
+  const bool more = n.square > 0 || n.indicator > 0;
+  const std::size_t dim = sum->size() - (more ? 1 : 0);
+  sum.Into<&MeanOf>(mean.value, dim, count);
+  mean.square = n.square > 0 ? sum->back() / (n.square * count) : 0.0;
+  mean.inside = n.indicator > 0 ? sum->back() / (n.indicator * count) + 0.5 : 0.0;
 }
 
 struct LocalNoise {
@@ -46,7 +64,7 @@ struct LocalNoise {
     auto Fields() { return std::tie(update); }
   };
   struct Sum : ReleasedSum {
-    double squares = 0;                    // Σ‖c_i‖²
+    double squares = 0;  // Σ‖c_i‖²
     void Reset() { count = 0, squares = 0; }
     void Add(const Up& up) {
       Take(up.update, 1);
@@ -60,7 +78,7 @@ struct LocalNoise {
 
   // Clips s.update and releases it.
   static Status Send(const UpdateNoise& n, std::uint32_t t, Ledger& ledger, Up& up, Scratch& s) {
-    const Bounded delta = Bounded::Clip(s.update, n.clip);
+    const Bounded delta = ClippedUpdate(n, s.update);
     TACIT_OK(n.mechanism->Release(delta, (*n.sigma)[t], ledger, *s.rng, s.noise, up.update));
     if (n.claim != nullptr) ledger.Record(*n.claim);
     return Ok{};
@@ -69,7 +87,7 @@ struct LocalNoise {
                      Scratch&) {
     const double count = sum.count, variance = n.mechanism->name() == "expose" ? 0.0 : (*n.variance)[t];
     const std::size_t dim = sum.total->size();
-    sum.total.Into<&MeanOf>(mean.value, dim, count);
+    MeanOfUpdates(n, sum.total, count, mean);
     mean.noisy_square = sum.squares / count;
     mean.square = mean.noisy_square - static_cast<double>(dim) * variance;
     return Ok{};
@@ -83,13 +101,13 @@ struct LocalNoise {
 // V_i and multiplies once: (1/M) Σ c_i = (a/m)·(1/M)(Σ Ĵ_i V_i − b Σ V_i).
 struct LocalUnit {
   struct Up {
-    Released<std::uint32_t> level;         // Ĵ_i
-    Released<GridVec> direction;           // V_i·2^kGridBits
+    Released<std::uint32_t> level;  // Ĵ_i
+    Released<GridVec> direction;  // V_i·2^kGridBits
     auto Fields() { return std::tie(level, direction); }
   };
   struct Sum {
-    Released<Vec> weighted, plain;         // Σ Ĵ_i V_i and Σ V_i, on the grid; from the first message on
-    double levels = 0, squares = 0;        // Σ Ĵ_i and Σ Ĵ_i²
+    Released<Vec> weighted, plain;  // Σ Ĵ_i V_i and Σ V_i, on the grid; from the first message on
+    double levels = 0, squares = 0;  // Σ Ĵ_i and Σ Ĵ_i²
     std::uint32_t count = 0;
     void Reset() { levels = squares = 0, count = 0; }
     void Add(const Up& up) {
@@ -154,8 +172,7 @@ struct TrustedServer {
   };
 
   static Status Send(const UpdateNoise& n, std::uint32_t, Ledger&, Up& up, Scratch& s) {
-    (n.square > 0 ? Bounded::ClipWithSquare(s.update, n.clip, n.square) : Bounded::Clip(s.update, n.clip))
-        .Entrust(up.update);
+    ClippedUpdate(n, s.update).Entrust(up.update);
     return Ok{};
   }
   static Status Mean(const UpdateNoise& n, std::uint32_t t, Sum& sum, LedgerBook& everyone, MeanUpdate& mean,
@@ -163,10 +180,7 @@ struct TrustedServer {
     const Bounded total = sum.total.Total();
     TACIT_OK(n.mechanism->ReleaseForAll(total, (*n.sigma)[t], everyone, *s.rng, s.noise, s.released));
     if (n.claim != nullptr) everyone.Record(*n.claim);
-    const double count = sum.total.count();
-    const std::size_t dim = total.dim() - (n.square > 0 ? 1 : 0);
-    s.released.Into<&MeanOf>(mean.value, dim, count);
-    mean.square = n.square > 0 ? s.released->back() / (n.square * count) : 0.0;
+    MeanOfUpdates(n, s.released, sum.total.count(), mean);
     return Ok{};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }

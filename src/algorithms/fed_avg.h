@@ -11,6 +11,7 @@
 // Proof and accounting: docs/algorithms/fedexp.md.
 #include "algorithms/aggregate.h"
 #include "algorithms/local_training.h"
+#include "algorithms/server_optimizer.h"
 
 namespace tacit {
 
@@ -56,16 +57,21 @@ class FederatedServer {
   std::uint32_t round() const { return t_ < rounds_->size() ? (*rounds_)[t_] : rounds_->back(); }
   View model() const { return last_.mean(); }
   std::uint32_t answered() const { return answered_; }
-  auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State()); }
+  auto State() { return std::tuple_cat(std::tie(t_, w_), last_.State(), direction_.State()); }
 
  protected:
-  FederatedServer(const Problem& problem, const std::vector<std::uint32_t>& rounds, std::size_t last)
-      : rounds_(&rounds), w_(problem.start), last_(last, problem.start) {}
-  void MoveBy(const Released<Vec>& update, double rate, Released<Vec>& w) {  // w + rate·update
-    update.Into<[](const Vec& by, Vec& next, const Vec& from, const double& times) {
+  FederatedServer(const Problem& problem, const std::vector<std::uint32_t>& rounds, std::size_t last,
+                  const ServerOptimizer& optimizer = {})
+      : rounds_(&rounds), w_(problem.start), last_(last, problem.start), direction_(optimizer) {}
+  // w + rate·c̄ with c̄ = update/divisor, or what the optimizer makes of it.
+  void MoveBy(const Released<Vec>& update, double divisor, double rate, Released<Vec>& w) {
+    const bool plain = direction_.plain();
+    const View by = plain ? View(*update) : direction_(*update, divisor);
+    const double times = plain ? rate / divisor : rate;
+    update.Into<[](const Vec&, Vec& next, const Vec& from, const View& step, const double& size) {
       next.resize(from.size());
-      for (std::size_t j = 0; j < from.size(); ++j) next[j] = from[j] + times * by[j];
-    }>(w, w_, rate);
+      for (std::size_t j = 0; j < from.size(); ++j) next[j] = from[j] + size * step[j];
+    }>(w, w_, by, times);
     w_ = *w;
   }
   template <class Down>
@@ -80,6 +86,7 @@ class FederatedServer {
   const std::vector<std::uint32_t>* rounds_;
   Vec w_;
   LastIterates last_;
+  ServerDirection direction_;
 };
 
 template <class Trust, class Step = FixedStep>
@@ -88,6 +95,7 @@ struct FedAvg {
     LocalTraining local;
     UpdateNoise noise;
     Step step;
+    ServerOptimizer server;
     std::size_t last = 1;  // iterates that the model is the mean of
     std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
   };
@@ -119,14 +127,14 @@ struct FedAvg {
   class Server : public FederatedServer {
    public:
     Server(const Problem& problem, const Options& o, LedgerBook& book)
-        : FederatedServer(problem, o.rounds, o.last), o_(&o), book_(&book) {}
+        : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       step_ = 0;
       if (answered_ > 0) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         step_ = o_->step(mean_);
-        MoveBy(mean_.value, step_, down.w);
+        MoveBy(mean_.value, 1, step_, down.w);
       }
       return Advance(down);
     }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "algorithms/adaptive_clip.h"
 #include "algorithms/fed_exp.h"
 #include "algorithms/scaffold.h"
 #include "models/test_data.h"
@@ -436,6 +437,140 @@ TEST(LocalUnit, LittleNoiseMakesItFederatedAveraging) {
   const Vec exact = *w.Run<FedAvg<LocalNoise>>(Make<FedAvg<LocalNoise>>(kExpose, 0.5, 1, 20));
   const Vec noisy = *w.Run<FedAvg<LocalUnit>>(o);
   EXPECT_LT(std::sqrt(DistanceSquared(exact, noisy)), 0.05 * Norm(exact));
+}
+
+TEST(ServerOptimizer, MomentumAndAdamAreTheirRecursions) {
+  const Vec updates[] = {{1, -2}, {0.5, 0}, {-3, 1e-9}};
+  ServerDirection momentum({.kind = ServerOptimizer::Kind::kMomentum, .momentum = 0.5});
+  ServerDirection adam({.kind = ServerOptimizer::Kind::kAdam, .momentum = 0.5, .second = 0.75, .floor = 0.1});
+  Vec m(2), first(2), second(2, 0.01);
+  for (const Vec& u : updates) {
+    const View a = momentum(u, 1), b = adam(u, 1);
+    for (std::size_t j = 0; j < 2; ++j) {
+      m[j] = 0.5 * m[j] + u[j];
+      EXPECT_DOUBLE_EQ(a[j], m[j]);
+      first[j] = 0.5 * first[j] + 0.5 * u[j];
+      second[j] = 0.75 * second[j] + 0.25 * u[j] * u[j];
+      EXPECT_DOUBLE_EQ(b[j], first[j] / (std::sqrt(second[j]) + 0.1));
+    }
+  }
+  ServerDirection sums({.kind = ServerOptimizer::Kind::kMomentum, .momentum = 0.5});
+  EXPECT_EQ(sums(Vec{4, 8}, 4)[1], 2);  // a sum over four clients
+}
+
+TEST(ServerOptimizer, NoMomentumIsAPlainStepAndItCostsNothing) {
+  const auto run = [&]<class A>(A, ServerOptimizer server) {
+    World w(5, 8, 4);
+    auto o = Make<A>(kLattice, 0.5, 0.3, 10);
+    o.server = server;
+    Vec model = *w.Run<A>(o);
+    return std::pair(std::move(model), w.book->largest_spent().value());
+  };
+  using Kind = ServerOptimizer::Kind;
+  const auto check = [&]<class A>(A a) {
+    const auto plain = run(a, {}), still = run(a, {.kind = Kind::kMomentum, .momentum = 0});
+    const auto momentum = run(a, {.kind = Kind::kMomentum}), adam = run(a, {.kind = Kind::kAdam});
+    for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(plain.first[j], still.first[j], 1e-14);
+    EXPECT_NE(plain.first, momentum.first);
+    EXPECT_NE(momentum.first, adam.first);
+    EXPECT_EQ(plain.second, momentum.second);
+    EXPECT_EQ(plain.second, adam.second);
+  };
+  check(FedAvg<LocalNoise>{});
+  check(FedAvg<TrustedServer>{});
+  check(Scaffold<LocalNoise>{});
+  check(AdaptiveFedAvg<LocalNoise>{});
+}
+
+TEST(AdaptiveClip, TheBoundHoldsForEveryPairOfUpdatesAndIsAttained) {
+  const L2Bound clip{0.5};
+  const double kappa = ClipRule::Indicator(clip, 0.1);
+  EXPECT_NEAR(kappa * kappa / (4 * 0.25 + kappa * kappa), 0.1, 1e-15);
+  const auto entrusted = [&](Vec v) {
+    EntrustedSum sum;
+    Private<Vec> x(std::move(v));
+    Entrusted one;
+    Bounded::ClipWithIndicator(x, clip, kappa).Entrust(one);
+    sum.Reset();
+    sum.Add(one);
+    const Bounded total = sum.Total();
+    // Through the door without noise, to see it.
+    LedgerBook book(std::vector<MuSquared>(1, MuSquared::Proven(kInf)), Adjacency::kReplaceOne);
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    NoiseBuffer buffer;
+    Released<Vec> out;
+    EXPECT_TRUE(kExpose.ReleaseForAll(total, NoiseStd{1.0}, book, rng, buffer, out).ok());
+    return std::pair(*out, total.Sensitivity(Adjacency::kReplaceOne).value());
+  };
+  double most = 0, bound = 0;
+  const double lengths[] = {0, 0.1, 0.4999, 0.5, 0.5001, 3, 1e200, kInf, std::nan("")};
+  for (const double a : lengths)
+    for (const double b : lengths)
+      for (const double sign : {1.0, -1.0}) {
+        const auto [x, sx] = entrusted({a, 0});
+        const auto [y, sy] = entrusted({sign * b, 0});
+        ASSERT_EQ(x.size(), 3u);
+        bound = sx;
+        EXPECT_EQ(sx, sy);
+        EXPECT_EQ(x[2], a <= 0.5 ? kappa / 2 : -kappa / 2) << a;
+        most = std::max(most, std::sqrt(DistanceSquared(x, y)));
+      }
+  EXPECT_LE(most, bound);
+  EXPECT_NEAR(most, bound, 1e-9);
+  EXPECT_NEAR(bound, std::sqrt(4 * 0.25 + kappa * kappa), 1e-9);
+}
+
+TEST(AdaptiveClip, TheClipFindsTheQuantileOfTheLengths) {
+  // One record each, least squares from 0 with a step so small that the model stays: ‖y − w‖ is proportional
+  // to the label, 1 … 20, so the quantile γ is that of the labels.
+  World w(20, 1, 2, Loss::kLeastSquares);
+  for (std::size_t i = 0; i < 20; ++i) {
+    w.data.value[2 * i] = 1, w.data.value[2 * i + 1] = 0;
+    w.data.label[i] = static_cast<double>(i + 1);
+  }
+  test::FillNorms(w.data);
+  const auto clip_after = [&]<class A>(A, double quantile, double clip) {
+    auto o = Make<A>(kExpose, clip, 1, 400);
+    o.local = {.rate = 1e-6, .steps = 1};
+    o.step.rate = 1e-6;
+    o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.1);
+    o.clip = {.quantile = quantile, .rate = 0.05};
+    typename A::Server server(w.problem, o, *w.book);
+    typename A::Down down;
+    Scratch s;
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    s.rng = &rng;
+    for (bool more = server.Start(down); more;) {
+      typename A::Sum sum;
+      sum.Reset();
+      for (std::uint32_t i = 0; i < 20; ++i) {
+        typename A::Up up;
+        EXPECT_TRUE(w.Make<A>(i, o).Round(down, up, s).ok());
+        sum.Add(up);
+      }
+      more = *server.Round(sum, down, s);
+    }
+    return server.clip_scale() * clip / 1e-6;  // in labels
+  };
+  EXPECT_NEAR(clip_after(AdaptiveFedAvg<LocalNoise>{}, 0.5, 1e-7), 10.5, 1);
+  EXPECT_NEAR(clip_after(AdaptiveFedAvg<TrustedServer>{}, 0.5, 1e-4), 10.5, 1);
+  EXPECT_NEAR(clip_after(AdaptiveFedAvg<TrustedServer>{}, 0.9, 1e-6), 18.5, 1);
+  EXPECT_EQ((ClipRule{.quantile = 0.5, .rate = 10}.Next(1e-6, 1e300)), 1e-6);
+  EXPECT_EQ((ClipRule{.quantile = 0.5, .rate = 10}.Next(1e6, -5)), 1e6);
+}
+
+TEST(AdaptiveClip, AFixedScaleIsFederatedAveragingWithTheIndicatorsShareOfTheBudget) {
+  World w(5, 8, 4);
+  auto o = Make<AdaptiveFedAvg<TrustedServer>>(kExpose, 0.2, 1, 10);
+  o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.2);
+  o.clip = {.quantile = 0.5, .rate = 1e-300};
+  const Vec plain = *w.Run<FedAvg<TrustedServer>>(Make<FedAvg<TrustedServer>>(kExpose, 0.2, 1, 10));
+  const Vec same = *w.Run<AdaptiveFedAvg<TrustedServer>>(o);
+  for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(plain[j], same[j], 1e-14);
+  o.noise.mechanism = &kLattice;
+  w.Budget(kInf);
+  ASSERT_TRUE(w.Run<AdaptiveFedAvg<TrustedServer>>(o).ok());
+  EXPECT_NEAR(w.book->largest_spent().value(), 10 * 4 * 0.04 / (1 - 0.2), 1e-6);
 }
 
 TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {

@@ -23,6 +23,7 @@ struct RecordFedAvg {
     bool certified = true;  // false: the noise of a paper, whose claim is recorded
     Claim claim{"", Epsilon{0.0}, Delta{0.0}};
     double rate = 1.0;  // η_g
+    ServerOptimizer server;
     bool control = false;  // SCAFFOLD
     std::size_t last = 1;
     std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
@@ -102,11 +103,12 @@ struct RecordFedAvg {
 
   class Server : public FederatedServer {
    public:
-    Server(const Problem& problem, const Options& o) : FederatedServer(problem, o.rounds, o.last), o_(&o) {}
+    Server(const Problem& problem, const Options& o)
+        : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch&) {
       answered_ = sum.update.count;
       if (answered_ > 0) {
-        MoveBy(sum.update.total, o_->rate / answered_, down.w);
+        MoveBy(sum.update.total, answered_, o_->rate, down.w);
         const std::size_t dim = down.w->size();
         const double count = answered_;
         if (o_->control) sum.control.total.Into<&MeanOf>(down.c, dim, count);

@@ -20,6 +20,7 @@ struct Scaffold {
     LocalTraining local;
     UpdateNoise noise;
     double rate = 1.0;              // η_g
+    ServerOptimizer server;
     bool control = true;            // false: all control variates stay 0, federated averaging
     std::size_t last = 1;
     std::vector<std::uint32_t> rounds;      // those that run, ascending, from 1
@@ -68,12 +69,12 @@ struct Scaffold {
   class Server : public FederatedServer {
    public:
     Server(const Problem& problem, const Options& o, LedgerBook& book)
-        : FederatedServer(problem, o.rounds, o.last), o_(&o), book_(&book) {}
+        : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       if (answered_ > 0) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
-        MoveBy(mean_.value, o_->rate, down.w);
+        MoveBy(mean_.value, 1, o_->rate, down.w);
         const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
         if (o_->control) mean_.value.template Into<&Control>(down.c, unit);
       }

@@ -186,6 +186,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"enforced",
        {{"clip", p.clipped ? json(p.clip) : json(nullptr)},
         {"square", p.square > 0 ? json(p.square) : json(nullptr)},
+        {"indicator", p.indicator > 0 ? json(p.indicator) : json(nullptr)},
         {"row_bound", c.data.row_norm == "none" ? json(nullptr) : json(c.data.row_bound)},
         {"record_bound", std::isfinite(p.record_bound) ? json(p.record_bound) : json(nullptr)},
         {"sensitivity", Number(sensitivity)},
@@ -257,11 +258,14 @@ std::string CertificateText(const json& j) {
                                                j.at("rounds").at("skipped").get<std::size_t>())));
   line("enforced", j.at("enforced").at("clip").is_null()
                        ? "nothing is clipped"
-                       : fmt::format("{} is clipped to {:g}",
+                       : fmt::format("{} is clipped to {:g}{}",
                                      p.at("unit") == "client" ? "every client's update"
                                      : bound == "sum"         ? "the sum of a person's gradients"
                                                               : "every record's gradient",
-                                     j.at("enforced").at("clip").get<double>()));
+                                     j.at("enforced").at("clip").get<double>(),
+                                     j.at("enforced").value("indicator", json(nullptr)).is_null()
+                                         ? ""
+                                         : " times a factor that follows from what was released"));
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())
     line("test data",

@@ -212,6 +212,23 @@ std::vector<Section> Describe(Config& c) {
             "federated averages: records of a local step; 0: all records of the client");
     s.Number("server_rate", &c.algorithm.server_rate, {.lower = 0, .upper = 1e6, .lower_open = true},
              "dp-fedavg, dp-scaffold: global step size");
+    s.Choice(
+        "server_optimizer", &c.algorithm.server_optimizer, {"plain", "momentum", "adam"},
+        "dp-fedavg, dp-scaffold: what the server makes of a released mean, for free: a step along it, with "
+        "momentum (FedAvgM), or Adam (FedAdam)");
+    s.Number("server_momentum", &c.algorithm.server_momentum, {.lower = 0, .upper = 1, .upper_open = true},
+             "server_optimizer: part of the last direction that is kept");
+    s.Number("server_second", &c.algorithm.server_second, {.lower = 0, .upper = 1, .upper_open = true},
+             "adam: part of the mean of squares that is kept");
+    s.Number("server_floor", &c.algorithm.server_floor, {.lower = 1e-12, .upper = 1e6},
+             "adam: what is added to the root of the mean of squares");
+    s.Number("clip_quantile", &c.algorithm.clip_quantile, {.lower = 0, .upper = 1, .upper_open = true},
+             "dp-fedavg with unit = client: the clip starts at privacy.clip and follows this quantile of the "
+             "updates' lengths, by private counts; 0: it is fixed");
+    s.Number("clip_rate", &c.algorithm.clip_rate, {.lower = 0, .upper = 10, .lower_open = true},
+             "clip_quantile: how fast the clip follows");
+    s.Number("clip_share", &c.algorithm.clip_share, {.lower = 1e-6, .upper = 0.9},
+             "clip_quantile: part of the budget (of mu squared) that the counts take");
     s.Choice("step", &c.algorithm.step, {"corrected", "naive"},
              "fedexp: global step from squared lengths without their noise, or with it");
     s.Count("last", &c.algorithm.last, {.lower = 0, .upper = 1000},

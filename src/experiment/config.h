@@ -77,6 +77,9 @@ struct Config {
     std::size_t local_steps = 1, batch = 0;
     double local_rate = 0.1, server_rate = 1.0, proximal = 0.0;
     std::string step = "corrected";
+    std::string server_optimizer = "plain";
+    double server_momentum = 0.9, server_second = 0.99, server_floor = 1e-3;
+    double clip_quantile = 0.0, clip_rate = 0.2, clip_share = 0.01;  // quantile 0: the clip is fixed
     std::size_t last = 0;  // iterates that the model is the mean of; 0: as the paper
     double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
   } algorithm;

@@ -182,6 +182,8 @@ class Drive {
                                {"bytes_down", r_.bytes_down},
                                {"metrics", ToJson(*latest_)}};
         if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
+        if constexpr (requires { server_.clip_scale(); })
+          line["clip"] = Number(s_.plan.clip * server_.clip_scale());
         if constexpr (requires { server_.answered(); }) line["answered"] = server_.answered();
         held_ += line.dump() + "\n";
       }

@@ -96,6 +96,90 @@ TEST_F(Federated, ThePlanIsWhatIsChargedAndSentAndTheCertificateHolds) {
         }
 }
 
+TEST_F(Federated, TheSameWithAServerOptimizerAndWithAClipThatMoves) {
+  for (const char* trust : kTrusts)
+    for (const char* adjacency : {"replace-one", "zero-out"})
+      for (const char* optimizer : {"plain", "momentum", "adam"})
+        for (const char* quantile : {"0", "0.7"}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", trust, adjacency, optimizer, quantile));
+          const std::vector<Assignment> sets = {
+              {"algorithm.name", "dp-fedavg"},  {"privacy.trust", trust},
+              {"privacy.adjacency", adjacency}, {"algorithm.server_optimizer", optimizer},
+              {"algorithm.server_rate", "0.1"}, {"algorithm.clip_quantile", quantile}};
+          const RunResult r = Good(Make(sets));
+          EXPECT_LE(r.certified_epsilon, 2.0);
+          EXPECT_GT(r.certified_epsilon, 2 * (1 - 1e-5));
+          EXPECT_EQ(r.bytes_up, r.plan.bytes_up);
+          EXPECT_EQ(r.bytes_down, r.plan.bytes_down);
+          const auto checked = VerifyFolder(r.folder);
+          ASSERT_TRUE(checked.ok()) << checked.error().message;
+          for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
+          std::atomic<bool> interrupt{false};
+          TrainHooks hooks;
+          hooks.interrupt = &interrupt;
+          hooks.threads = 3;
+          hooks.progress = [&](const Progress& p) { interrupt = p.round >= 11; };
+          const RunResult part = Good(Make(sets, "part"), hooks);
+          const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
+          ASSERT_TRUE(rest.ok()) << rest.error().message;
+          EXPECT_EQ(rest->model, r.model);
+        }
+  // The counts take their share of the budget: noise on the mean is larger by 1/√(1 − share).
+  const auto sigma = [&](const char* quantile) {
+    return Good(Make({{"algorithm.name", "dp-fedavg"},
+                      {"algorithm.clip_quantile", quantile},
+                      {"algorithm.clip_share", "0.25"}}))
+        .plan.schedule[0]
+        .sigma;
+  };
+  EXPECT_NEAR(sigma("0.5") / sigma("0"), 1 / std::sqrt(0.75), 1e-6);
+}
+
+TEST_F(Federated, AClipThatMovesIsInTheTraceAndForgedOnesAreFound) {
+  const RunResult r = Good(Make({{"algorithm.name", "dp-fedavg"},
+                                 {"algorithm.clip_quantile", "0.5"},
+                                 {"privacy.trust", "central"},
+                                 {"privacy.epsilon", "50"}}));
+  std::istringstream lines(ReadFile(r.folder / "trace.jsonl"));
+  double clip = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json point = json::parse(line);
+    EXPECT_NE(point["clip"].get<double>(), clip);
+    clip = point["clip"];
+  }
+  const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+  ASSERT_TRUE(Verify(honest, "honest")->findings.empty());
+  EXPECT_NE(CertificateText(honest).find("times a factor"), std::string::npos);
+  json forged = honest;      // the counts for nothing
+  forged["enforced"]["indicator"] = nullptr;
+  EXPECT_FALSE(Verify(forged, "forged")->findings.empty());
+  forged = honest;
+  forged["enforced"]["indicator"] = honest["enforced"]["indicator"].get<double>() / 2;
+  EXPECT_FALSE(Verify(forged, "forged")->findings.empty());
+}
+
+TEST_F(Federated, ThePlanComparesWaysToSpreadTheNoise) {
+  const auto plan = [&](std::vector<Assignment> sets) {
+    const Config c = Make(std::move(sets));
+    return *MakePlan(c, *FactsWithoutData(c));
+  };
+  // Without strong convexity every round counts alike: dynamic is static.
+  for (const auto& a : plan({}).allocations) {
+    EXPECT_NEAR(a.last, 1, 1e-12) << a.name;
+    EXPECT_NEAR(a.mean, 1, 1e-12) << a.name;
+  }
+  // A factor of c a round, q_t = c^{2(T−t)}: (Σ√q)²/(TΣq) is left; each optimum is the other's loss.
+  const Plan p = plan({{"model.l2", "0.1"}, {"algorithm.allocation", "static"}});
+  const double c = std::pow(1 - 0.5 * 0.1, 4);
+  double root = 0, sum = 0, inverse = 0;
+  for (int t = 0; t < 30; ++t) root += std::pow(c, t), sum += std::pow(c, 2 * t), inverse += std::pow(c, -t);
+  ASSERT_EQ(p.allocations.size(), 2u);
+  EXPECT_EQ(p.allocations[1].name, "dynamic");
+  EXPECT_NEAR(p.allocations[1].last, root * root / (30 * sum), 1e-9);
+  EXPECT_NEAR(p.allocations[1].mean, root * inverse / (30.0 * 30.0), 1e-6);
+  EXPECT_EQ(plan({{"algorithm.allocation", "geometric"}}).allocations.back().name, "this plan");
+}
+
 TEST_F(Federated, TheSameForRecordsAsTheUnit) {
   for (const char* name : {"dp-fedavg", "dp-scaffold", "isrl-dp"})
     for (const char* adjacency : {"replace-one", "zero-out", "add-remove"})
@@ -272,6 +356,13 @@ TEST_F(Federated, MistakesAreSentencesThatNameThingValueAndRemedy) {
   has(Why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"privacy.trust", "central"}}),
       "at the clients");
   has(Why({{"algorithm.name", "dp-scaffold"}, {"algorithm.batch", "5"}}), "control variates");
+  has(Why({{"algorithm.server_optimizer", "adam"}}), "its own global step");
+  has(Why({{"algorithm.clip_quantile", "0.5"}}), "is for dp-fedavg");
+  has(Why({{"algorithm.name", "dp-fedavg"},
+           {"algorithm.clip_quantile", "0.5"},
+           {"algorithm.mode", "paper"},
+           {"algorithm.noise_multiplier", "1"}}),
+      "certified mode");
 }
 
 TEST_F(Federated, RunsOnOtherClientsAreNotAddedInTheLedger) {

@@ -1,3 +1,4 @@
+#include "algorithms/adaptive_clip.h"
 #include "algorithms/fed_exp.h"
 #include "algorithms/isrl_dp.h"
 #include "algorithms/primal_dual.h"
@@ -22,6 +23,17 @@ Problem MakeProblem(const Session& s) {
 
 Claim ClaimOf(const Plan& plan) {
   return {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
+}
+
+ServerOptimizer OptimizerOf(const Config& c) {
+  const std::string& name = c.algorithm.server_optimizer;
+  using Kind = ServerOptimizer::Kind;
+  return {.kind = name == "adam"       ? Kind::kAdam
+                  : name == "momentum" ? Kind::kMomentum
+                                       : Kind::kPlain,
+          .momentum = c.algorithm.server_momentum,
+          .second = c.algorithm.server_second,
+          .floor = c.algorithm.server_floor};
 }
 
 // What a client divides its sum by must not tell neighbours apart. Where a record may be there or not, or a
@@ -85,6 +97,7 @@ Status LaunchRecordFedAvg(Session& s, RunResult& r) {
   o.local.steps = static_cast<std::uint32_t>(c.algorithm.local_steps);
   o.local.l2 = c.model.l2;
   o.rate = c.algorithm.server_rate;
+  o.server = OptimizerOf(c);
   o.control = c.algorithm.name == "dp-scaffold";
   o.last = s.plan.last;
   return LaunchByRecord<RecordFedAvg>(s, r, std::move(o));
@@ -122,11 +135,15 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .seed = c.experiment.seed};
     o.noise = {.clip = L2Bound::Proven(c.privacy.clip),
                .square = s.plan.square,
+               .indicator = s.plan.indicator,
                .sigma = s.plan.noise[at],
                .variance = shared,
                .mechanism = s.mechanism.get(),
                .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
     o.last = s.plan.last;
+    o.server = OptimizerOf(c);
+    if constexpr (requires { o.clip.quantile; })
+      o.clip = {.quantile = c.algorithm.clip_quantile, .rate = c.algorithm.clip_rate};
     for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
     if constexpr (requires { o.step.naive; }) o.step.naive = c.algorithm.step == "naive";
     if constexpr (requires { o.step.rate; }) o.step.rate = c.algorithm.server_rate;
@@ -151,6 +168,7 @@ Status LaunchUnder(Session& s, RunResult& r) {
   const std::string& name = s.config.algorithm.name;
   if (name == "fedexp") return LaunchFederated<FedExp<Trust>>(s, r);
   if (name == "dp-scaffold") return LaunchFederated<Scaffold<Trust>>(s, r);
+  if (s.plan.indicator > 0) return LaunchFederated<AdaptiveFedAvg<Trust>>(s, r);
   return LaunchFederated<FedAvg<Trust>>(s, r);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "algorithms/adaptive_clip.h"
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
 #include "experiment/build.h"
@@ -164,6 +165,24 @@ Status CheckConstants(const Config& c) {
         Code::kUnsupported,
         "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
         "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
+  if (c.algorithm.server_optimizer != "plain" && (fedexp || primal_dual || isrl))
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.server_optimizer = \"{}\": {} has its own global step; leave it out, or use dp-fedavg "
+        "or dp-scaffold",
+        c.algorithm.server_optimizer, c.algorithm.name);
+  if (c.algorithm.clip_quantile != 0) {
+    if (c.algorithm.name != "dp-fedavg" || !by_client)
+      return Fail(Code::kUnsupported,
+                  "algorithm.clip_quantile = {:g}: a clip that follows the updates is for dp-fedavg with "
+                  "privacy.unit = \"client\"; set both, or leave it out",
+                  c.algorithm.clip_quantile);
+    if (c.algorithm.mode == "paper")
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.clip_quantile = {:g}: paper mode has the fixed clip of its papers; use certified mode",
+          c.algorithm.clip_quantile);
+  }
   if (!by_client && !primal_dual) {
     if (!isrl && c.model.penalty != "none")
       return Fail(
@@ -403,6 +422,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
              : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
     p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : FreeSquare(clip);
+  if (c.algorithm.clip_quantile > 0) p.indicator = ClipRule::Indicator(clip, c.algorithm.clip_share);
   const std::size_t most = by_client ? (central ? p.clients : 1)
                            : facts.records.empty()
                                ? facts.rows
@@ -418,10 +438,13 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length goes
   // along.
   const double x = MulUp(p.square, clip.value());
-  const L2Bound term = p.square == 0 ? clip
-                       : p.adjacency == Adjacency::kReplaceOne
-                           ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))
-                           : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
+  const double half = p.indicator / 2;
+  const L2Bound term =
+      half > 0        ? L2Bound::Proven(SqrtUp(AddUp(MulUp(clip.value(), clip.value()), MulUp(half, half))))
+      : p.square == 0 ? clip
+      : p.adjacency == Adjacency::kReplaceOne
+          ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))
+          : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
   const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, most,
                                                by_client ? p.roundings
                                                : by_sum  ? most + 1
@@ -479,6 +502,20 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
         "it or privacy.epsilon, or lower algorithm.rounds",
         c.algorithm.variance_cap, variance);
+  }
+
+  if (!exposed) {
+    const Vec alike(p.rounds);
+    const auto compare = [&](const char* name, const Shares& s) {
+      const Shares equal = UniformShares(p.rounds);
+      p.allocations.push_back(
+          {name, NoiseCost(s, log_q, log_delta, budget) / NoiseCost(equal, log_q, log_delta, budget),
+           NoiseCost(s, alike, log_delta, budget) / NoiseCost(equal, alike, log_delta, budget)});
+    };
+    compare("static", UniformShares(p.rounds));
+    compare("dynamic", WaterFillingShares(log_q, log_delta, 0.0));
+    if (c.algorithm.allocation == "geometric" || c.algorithm.variance_cap < kInf)
+      compare("this plan", shares);
   }
 
   // Calibration: σ for every round and every distinct budget.
@@ -648,9 +685,10 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     const std::size_t up = kFrameHeader + (local_noise ? 2 : 1) * length +
                            (local_noise ? vectors : 1) * p.released() * sizeof(double);
     p.bytes_up = up * active.size() * p.clients;
-    p.bytes_down = ((kFrameHeader + sizeof(std::uint32_t) + lengths * length) * (models + 1) +
-                    vectors * models * p.dim * sizeof(double)) *
-                   p.clients;
+    p.bytes_down =
+        ((kFrameHeader + sizeof(std::uint32_t) + lengths * length) * (models + 1) +
+         vectors * models * p.dim * sizeof(double) + (p.indicator > 0 ? (models + 1) * sizeof(double) : 0)) *
+        p.clients;
     return p;
   }
   const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;

@@ -53,7 +53,9 @@ struct Plan {
   bool by_client() const { return unit == "client"; }
   std::size_t roundings = 0;  // unit = client: of a term's way into the sum
   double square = 0;  // weight of the squared length that travels with an update; 0: none does
-  std::size_t released() const { return dim + (square > 0 ? 1 : 0); }  // numbers in one release
+  double indicator = 0;  // height of the step that says whether an update was clipped; 0: none does
+  // numbers in one release
+  std::size_t released() const { return dim + (square > 0 ? 1 : 0) + (indicator > 0 ? 1 : 0); }
   // What every client divides its sum by, where its own number of records tells neighbours apart; 0: that.
   std::size_t divisor = 0;
   std::vector<PlannedRound> schedule;  // the rounds that run
@@ -68,6 +70,14 @@ struct Plan {
   std::optional<double> bound_printed;  // noise term of (12)
   std::optional<double> bound_sharp;  // the same with this plan's own schedule and factor
   std::optional<double> rounds_needed;  // for algorithm.initial_error
+  // Ways to spread the same budget over the rounds, against equal noise in all of them: what is left of the
+  // noise after the last round (weights as the factor above makes them), and its variance in the mean over
+  // the rounds. Smaller is better; none without noise.
+  struct Allocation {
+    std::string name;
+    double last = 1, mean = 1;
+  };
+  std::vector<Allocation> allocations;
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
 

@@ -359,6 +359,10 @@ json ToJson(const Plan& p) {
                       {"mu", Number(r.mu)},
                       {"sigma", r.sigma},
                       {"noise_on_mean", r.noise_on_mean}});
+  json allocations = json::array();
+  for (const Plan::Allocation& a : p.allocations)
+    allocations.push_back(
+        {{"name", a.name}, {"noise_at_end", Number(a.last)}, {"mean_noise", Number(a.mean)}});
   return {{"algorithm", p.algorithm},
           {"paper", p.paper},
           {"mode", p.mode},
@@ -392,6 +396,7 @@ json ToJson(const Plan& p) {
           {"bound_printed", Number(p.bound_printed)},
           {"bound_sharp", Number(p.bound_sharp)},
           {"rounds_needed", Number(p.rounds_needed)},
+          {"allocations", allocations},
           {"static_over_dynamic", Number(p.static_over_dynamic)},
           {"warnings", p.warnings},
           {"schedule", rounds}};

@@ -161,7 +161,7 @@ struct Stated {
   std::string run, algorithm, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256,
       config_sha256;
   double epsilon, epsilon_lower, delta, mu, zcdp, sensitivity;
-  std::optional<double> claimed, claim_bound, clip, record_bound, square;
+  std::optional<double> claimed, claim_bound, clip, record_bound, square, indicator;
   std::optional<std::vector<double>> per_client;
   std::size_t done, each, planned, skipped, clients, rows, dim, records_per_person;
   bool interrupted;
@@ -171,7 +171,9 @@ struct Stated {
   bool clipped() const {
     return mode == "certified" || (algorithm != "primal-dual" && algorithm != "isrl-dp");
   }
-  std::size_t released() const { return dim + (square ? 1 : 0); }  // numbers in one release
+  std::size_t released() const {  // numbers in one release
+    return dim + (square ? 1 : 0) + (indicator ? 1 : 0);
+  }
   std::size_t terms() const { return person() && person_bound == "records" ? records_per_person : 1; }
   // How many records there are is hidden, so that a public bound on it is stated.
   bool hidden() const { return adjacency == "add-remove" || person(); }
@@ -193,6 +195,9 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   if (s.by_client()) {
     s.trust = f.OneOf("privacy.trust", {"local", "central"});
     s.square = f.Maybe("enforced.square", 0, false);
+    // Certificates of earlier versions know no clip that moves.
+    if (const json* e = f.Find("enforced"); e != nullptr && e->is_object() && e->contains("indicator"))
+      s.indicator = f.Maybe("enforced.indicator", 0, false);
   }
   if (s.person()) {
     s.person_bound = f.OneOf("privacy.person_bound", {"records", "sum"});
@@ -399,7 +404,8 @@ void CheckIsrlClaim(const Stated& s, Checks& check) {
 
 // Half of how far apart two clients' terms can be; with squared lengths, by a search over both lengths.
 long double TermBound(const Stated& s) {
-  const long double c = s.clip.value_or(0);
+  const long double c = s.clip.value_or(0), half = s.indicator.value_or(0) / 2;
+  if (s.indicator) return std::sqrt(c * c + half * half);
   if (!s.square) return c;
   const long double x = *s.square * c;
   if (s.adjacency != "replace-one") return c * std::sqrt(1 + x * x);
@@ -524,6 +530,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   if (!c.privacy.budgets.empty())
     asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
   check.Same("privacy.trust", s.by_client() ? s.trust : "local", c.privacy.trust, why);
+  std::optional<double> indicator;
+  if (c.algorithm.clip_quantile > 0)
+    indicator = 2 * c.privacy.clip * std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
+  check.Same("enforced.indicator", s.indicator, indicator, why);
   // With clients as the unit papers state the noise, and the claim follows from it.
   if (s.by_client() && s.mode != "certified" && s.mechanism != "expose")
     for (std::size_t i = 0; i < s.releases.size(); ++i)

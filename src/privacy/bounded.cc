@@ -90,6 +90,17 @@ Bounded Bounded::ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda) {
                  EntrustedSum::Roundings(1, x.size()), {});
 }
 
+Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
+  TACIT_CHECK(kappa > 0 && std::isfinite(kappa));
+  Vec& x = v.value_;
+  const bool inside = Norm(x) <= c.value();      // false for what has no length
+  Project(x, c);
+  x.push_back(inside ? kappa / 2 : -kappa / 2);
+  const double half = kappa / 2;
+  const double length = SqrtUp(AddUp(MulUp(c.value(), c.value()), MulUp(half, half)));
+  return Bounded(x, L2Bound::Proven(length), 1, 0);
+}
+
 void Bounded::Entrust(Entrusted& out) const {
   TACIT_CHECK(terms_ == 1 && !unit_.person);
   out.value_.assign(value_.begin(), value_.end());

@@ -57,6 +57,10 @@ class Bounded {
   // (joint_release.h).
   static Bounded ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda);
 
+  // The same with the coordinate κ/2 if ‖v‖ ≤ C and −κ/2 if it was clipped (or has no length). Two such terms
+  // differ by at most √(4C² + κ²), and one is no longer than half of that.
+  static Bounded ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa);
+
   // What goes to an aggregator whom the clients trust with it.
   void Entrust(Entrusted& out) const;
 
