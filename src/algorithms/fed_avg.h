@@ -139,6 +139,10 @@ struct FedAvg {
       return Advance(down);
     }
     double step_size() const { return step_; }  // η_g of the last round
+    double mean_square() const  // what it was found from
+        requires requires(Step s, const MeanUpdate& m) { s.Square(m); } {
+      return o_->step.Square(mean_);
+    }
 
    private:
     const Options* o_;

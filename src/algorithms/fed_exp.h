@@ -15,9 +15,9 @@ namespace tacit {
 
 struct ExtrapolatedStep {
   bool naive = false;
+  double Square(const MeanUpdate& mean) const { return naive ? mean.noisy_square : mean.square; }  // S
   double operator()(const MeanUpdate& mean) const {
-    const double below = NormSquared(*mean.value), above = naive ? mean.noisy_square : mean.square;
-    const double ratio = above / below;
+    const double ratio = Square(mean) / NormSquared(*mean.value);
     return ratio > 1 && std::isfinite(ratio) ? ratio : 1.0;  // ‖c̄‖ = 0: 1
   }
 };

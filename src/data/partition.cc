@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -114,7 +115,12 @@ Status Check(const PartitionOptions& o, const Dataset& d, std::size_t rows, cons
                   "data.rows_per_client = {}: a Dirichlet split has random sizes; leave it at 0",
                   o.rows_per_client);
   }
-  if (o.split == Split::kDirichlet || o.split == Split::kByLabel)
+  if (o.split == Split::kMixed && (o.rows_per_client == 0 || o.uniform > o.rows_per_client))
+    return Fail(Code::kInvalidArgument,
+                "data.uniform = {}, data.rows_per_client = {}: with data.split = mixed a client has so many "
+                "rows, and so many of them of all classes; set both",
+                o.uniform, o.rows_per_client);
+  if (o.split == Split::kDirichlet || o.split == Split::kByLabel || o.split == Split::kMixed)
     for (const double y : d.label)
       if (std::isnan(y))
         return Fail(Code::kMalformed,
@@ -137,6 +143,31 @@ Result<std::vector<Order>> ByColumn(const PartitionOptions& o, const Dataset& d)
       return Fail(Code::kInvalidArgument, "data.rows_per_client = {}: group '{}' has {} rows; lower it",
                   o.rows_per_client, d.group_name[c], held[c].size());
     held[c].resize(o.rows_per_client);
+  }
+  return held;
+}
+
+// The first rows of a shuffle go round; then every client takes of its class, in the same order.
+Result<std::vector<Order>> Mixed(const PartitionOptions& o, const std::vector<double>& label) {
+  Order order(label.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  Shuffle(order, StreamFor(o, 0, kShuffleAll));
+  std::vector<Order> held(o.clients);
+  for (std::size_t i = 0; i < o.clients * o.uniform; ++i) held[i / o.uniform].push_back(order[i]);
+  std::map<double, Order> of_class;
+  for (const double y : label) of_class[y];
+  for (std::size_t i = o.clients * o.uniform; i < order.size(); ++i)
+    of_class[label[order[i]]].push_back(order[i]);
+  const std::size_t each = o.rows_per_client - o.uniform;
+  for (std::size_t c = 0; c < o.clients; ++c) {
+    const auto mine = std::next(of_class.begin(), static_cast<std::ptrdiff_t>(c % of_class.size()));
+    const std::size_t from = c / of_class.size() * each;
+    if (from + each > mine->second.size())
+      return Fail(Code::kInvalidArgument,
+                  "data.rows_per_client = {}: client {} finds fewer than {} rows of its class left; lower it",
+                  o.rows_per_client, c, each);
+    held[c].insert(held[c].end(), mine->second.begin() + static_cast<std::ptrdiff_t>(from),
+                   mine->second.begin() + static_cast<std::ptrdiff_t>(from + each));
   }
   return held;
 }
@@ -278,6 +309,7 @@ Result<std::vector<Order>> Deal(const PartitionOptions& o, const Dataset& d,
                                 const std::vector<double>& label) {
   if (o.split == Split::kColumn) return ByColumn(o, d);
   if (o.split == Split::kDirichlet) return Dirichlet(o, label);
+  if (o.split == Split::kMixed) return Mixed(o, label);
   const std::vector<std::size_t> begin = Blocks(o, label.size());
   Order order(label.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

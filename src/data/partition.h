@@ -19,6 +19,7 @@ enum class Split {
   kByLabel,  // sorted by label (file order among equals), then blocks
   kDirichlet,  // each class spread over the clients by Dirichlet(alpha) (Hsu, Qi & Brown 2019)
   kColumn,  // the file's own group column
+  kMixed,  // some rows from a seeded shuffle of all, and the others of one class, the c-th for client c
 };
 
 struct PartitionOptions {
@@ -28,6 +29,7 @@ struct PartitionOptions {
   // otherwise exactly so many, and the rest is left out: the last rows of the file, for kIid a random
   // choice, for kColumn the last rows of each group. Not for kDirichlet, whose sizes are random.
   std::size_t rows_per_client = 0;
+  std::size_t uniform = 0;  // kMixed: rows of the shuffle, of the rows_per_client
   double alpha = 0.3;
   std::uint64_t seed = 42;
 };

@@ -105,6 +105,34 @@ TEST(Partition, ByLabelIsStable) {
   EXPECT_EQ(p->data.value, (Vec{0, 3, 6, 1, 4, 7, 2, 5, 8}));
 }
 
+// 12 rows of each of 3 classes (row i is of class i mod 3): 2 of all classes and 5 of its own for each
+// client.
+TEST(Partition, MixedHasSomeOfAllAndTheRestOfOneClass) {
+  const auto p = MakePartition({.split = Split::kMixed, .clients = 3, .rows_per_client = 7, .uniform = 2},
+                               Numbered(36, 3, false));
+  ASSERT_TRUE(p.ok()) << p.error().message;
+  std::set<double> seen;
+  for (std::size_t c = 0; c < 3; ++c) {
+    ASSERT_EQ(p->size(c), 7u);
+    for (std::size_t k = 0; k < 7; ++k) {
+      const std::size_t at = p->begin[c] + k;
+      EXPECT_TRUE(seen.insert(p->data.value[at]).second) << "a row is held twice";
+      if (k >= 2) {
+        EXPECT_EQ(p->data.label[at], p->data.label[p->begin[c] + 2]);
+      }
+    }
+  }
+  const auto first = [&](std::size_t c) { return p->data.label[p->begin[c] + 2]; };
+  EXPECT_LT(first(0), first(1));
+  EXPECT_LT(first(1), first(2));
+  // 4 clients: the fourth begins with class 0 again, which has not so many left.
+  const auto four = MakePartition({.split = Split::kMixed, .clients = 4, .rows_per_client = 9, .uniform = 0},
+                                  Numbered(36, 3, false));
+  ASSERT_FALSE(four.ok());
+  EXPECT_NE(four.error().message.find("of its class"), std::string::npos) << four.error().message;
+  EXPECT_FALSE(MakePartition({.split = Split::kMixed, .clients = 3}, Numbered(36, 3, false)).ok());
+}
+
 // Of one class with n rows over 2 clients, share ~ Beta(α, α): mean 1/2, variance 1/(4(2α + 1)). The
 // mean of 400 seeds lies within 6 standard errors (false alarm below 1e-8), the variance within 40 %.
 TEST(Partition, DirichletSharesHaveTheirMeanAndVariance) {

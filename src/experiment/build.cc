@@ -349,10 +349,12 @@ Result<Partition> LoadPartition(const Config& c, const PublicFacts& facts) {
   p.split = c.data.split == "iid"         ? Split::kIid
             : c.data.split == "label"     ? Split::kByLabel
             : c.data.split == "dirichlet" ? Split::kDirichlet
+            : c.data.split == "mixed"     ? Split::kMixed
             : c.data.split == "column"    ? Split::kColumn
                                           : Split::kBlocks;
   p.clients = c.data.clients;
   p.rows_per_client = c.data.rows_per_client;
+  p.uniform = c.data.uniform;
   p.alpha = c.data.alpha;
   p.seed = c.experiment.seed;
   return MakePartition(p, std::move(data));

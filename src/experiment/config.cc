@@ -54,9 +54,13 @@ std::vector<Section> Describe(Config& c) {
             "number of clients n (ignored by split = column)");
     s.Count("rows_per_client", &c.data.rows_per_client, kAnyCount,
             "exactly so many rows each; 0: all rows, as equal as possible");
-    s.Choice("split", &c.data.split, {"blocks", "iid", "label", "dirichlet", "column"},
-             "contiguous blocks, a seeded shuffle, sorted by label, Dirichlet over the classes, or the "
-             "file's group_column");
+    s.Choice("split", &c.data.split, {"blocks", "iid", "label", "dirichlet", "mixed", "column"},
+             "contiguous blocks, a seeded shuffle, sorted by label, Dirichlet over the classes, some rows of "
+             "all classes and the others of one, or the file's group_column");
+    s.Count(
+        "uniform", &c.data.uniform, kAnyCount,
+        "split = mixed: rows of a client that are of all classes; the others of its rows_per_client are of "
+        "one, the c-th for client c");
     s.Number("alpha", &c.data.alpha, Above(0), "concentration of split = dirichlet");
     s.Numbers("lower", &c.data.lower, {},
               "public lower ends of the features' ranges: one for all, or one each; values are clamped; "
@@ -253,6 +257,8 @@ std::vector<Section> Describe(Config& c) {
             "seed of splits, synthetic data and, if asked, replayable noise");
     s.Count("trace_every", &c.experiment.trace_every, kAnyCount,
             "rounds between trace points; 0: about a hundred points");
+    s.Count("tail", &c.experiment.tail, kAnyCount,
+            "trace every one of so many last rounds, and report accuracy and loss averaged over them");
     s.Flag("oracle", &c.experiment.oracle,
            "simulation only: also measure loss and distance to the optimum on the private data, and say so "
            "in the certificate");

@@ -21,7 +21,7 @@ struct Config {
     std::string store = "memory", scratch;
     std::string labels_file, array = "x";
     std::size_t rows = 0, skip = 0, features = 0;
-    std::size_t clients = 10, rows_per_client = 0;
+    std::size_t clients = 10, rows_per_client = 0, uniform = 0;
     std::string split = "blocks";
     double alpha = 0.3;
     std::vector<double> lower, upper;         // public ranges of the features
@@ -91,6 +91,7 @@ struct Config {
     std::string name, output = "runs";
     std::size_t seed = 42;
     std::size_t trace_every = 0;  // 0: about a hundred points a run
+    std::size_t tail = 0;  // last rounds over which accuracy and loss are also averaged
     bool oracle = false;
     std::size_t reserve = 64;
     double checkpoint = 1.0;  // seconds between checkpoints

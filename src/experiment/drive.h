@@ -60,8 +60,8 @@ class Drive {
       }
     }
     r_.seconds = from.seconds + Elapsed() - aside_;
-    const auto consensus = Model();
-    r_.metrics = Measure(s_, mean_, consensus);
+    r_.metrics = Measured();
+    Average(r_.metrics);
     r_.model = mean_;
     return Ok{};
   }
@@ -86,6 +86,29 @@ class Drive {
     } else {
       return MeanIterate(clients_, mean_);
     }
+  }
+  Metrics Measured() {
+    const auto consensus = Model();
+    Metrics m = Measure(s_, mean_, consensus);
+    if constexpr (requires { server_.mean_square(); })
+      if (r_.rounds_done > 0) m.step_size = server_.step_size(), m.mean_square = server_.mean_square();
+    return m;
+  }
+  // Over the last rounds of the trace.
+  void Average(Metrics& m) const {
+    const std::size_t n = std::min(s_.config.experiment.tail, r_.trace.size());
+    const auto mean = [&](std::optional<double> Metrics::* of) -> std::optional<double> {
+      double sum = 0;
+      for (std::size_t i = r_.trace.size() - n; i < r_.trace.size(); ++i) {
+        const auto& value = r_.trace[i].second.*of;
+        if (!value) return std::nullopt;
+        sum += *value;
+      }
+      return sum / static_cast<double>(n);
+    };
+    if (n == 0) return;
+    m.tail_accuracy = mean(&Metrics::accuracy);
+    m.tail_loss = mean(&Metrics::loss);
   }
   double Elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -143,6 +166,12 @@ class Drive {
     out << from.held;
     out.close();
     if (!out) return Fail(Code::kIo, "{}: cannot be written; check the disk", file.string());
+    std::ifstream in(file, std::ios::binary);
+    for (std::string line; std::getline(in, line);) {
+      const auto point = nlohmann::json::parse(line, nullptr, false);
+      if (point.is_object() && point.contains("round"))
+        r_.trace.emplace_back(point["round"].get<std::uint32_t>(), MetricsOf(point["metrics"]));
+    }
     return Ok{};
   }
 
@@ -164,15 +193,15 @@ class Drive {
     r_.bytes_up += report.bytes_up;
     r_.bytes_down += report.bytes_down;
     const std::size_t k = r_.rounds_done++;
-    const bool point = report.last || (k + 1) % every_ == 0;
+    const bool point =
+        report.last || (k + 1) % every_ == 0 || k + s_.config.experiment.tail >= s_.plan.schedule.size();
     if (point || Elapsed() - shown_ > 0.1) {
       shown_ = Elapsed();
       epsilon_ = GdpEpsilon(Root(s_.book->largest_spent()), Delta::Proven(s_.plan.delta)).upper;
     }
     if (point) {
       const double before = Elapsed();
-      const auto consensus = Model();
-      latest_ = Measure(s_, mean_, consensus);
+      latest_ = Measured();
       r_.trace.emplace_back(report.round, *latest_);
       if (s_.vault != nullptr) {
         nlohmann::json line = {{"round", report.round},

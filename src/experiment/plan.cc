@@ -42,6 +42,7 @@ std::string ClientUnitText(const Config& c) {
   std::string how =
       d.split == "column" ? "by " + d.group_column : fmt::format("{} into {}", d.split, d.clients);
   if (d.split == "dirichlet") how += fmt::format(", alpha {:g}", d.alpha);
+  if (d.split == "mixed") how += fmt::format(", {} uniform", d.uniform);
   if (d.split != "column" && d.split != "blocks") how += fmt::format(", seed {}", c.experiment.seed);
   if (d.rows_per_client != 0) how += fmt::format(", {} rows each", d.rows_per_client);
   if (d.rows != 0) how += fmt::format(", of {} rows", d.rows);
@@ -112,8 +113,8 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
   }
   f.rows = rows;
   // Persons are kept whole, so how many records a client has depends on who has how many.
-  if (c.privacy.unit != "person" &&
-      (c.data.split == "blocks" || c.data.split == "iid" || c.data.split == "label")) {
+  if (c.privacy.unit != "person" && (c.data.split == "blocks" || c.data.split == "iid" ||
+                                     c.data.split == "label" || c.data.split == "mixed")) {
     f.records.assign(f.clients, rows / f.clients);
     for (std::size_t i = 0; i < rows % f.clients; ++i) ++f.records[i];
   }

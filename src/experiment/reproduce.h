@@ -17,6 +17,9 @@
 //   ratio_at_most, ratio_at_least    m(numerator) / m(denominator) ≤ limit, ≥ limit
 //   grows_like                       the least-squares slope of log m against log of the axis `over`, among
 //                                    the points that agree with `at`, is within `tolerance` of `exponent`
+// With tuned = ["algorithm.local_rate", "privacy.clip"] a method is taken at its best: m(p) is then the best
+// mean over the values of those axes (the smallest; for an accuracy the largest).
+// A text that ends with a star stands for all that begin so: tuned = ["case"], at = { case = "dp-fedavg*" }.
 // A selection names the axes needed to pick one point (for grows_like: one line of points).
 #include <filesystem>
 #include <string>
@@ -36,6 +39,7 @@ struct PublishedClaim {
   std::string metric;
   Selection at, numerator, denominator;
   std::string over;
+  std::vector<std::string> tuned;      // axes
   double limit = 0, exponent = 1, tolerance = 0.25;
 };
 

@@ -306,18 +306,33 @@ fs::path DefaultLedger(const fs::path& output) {
   return given != nullptr && *given != '\0' ? fs::path(given) : output / "ledger.db";
 }
 
+namespace {
+constexpr std::pair<const char*, std::optional<double> Metrics::*> kMetrics[] = {
+    {"optimality", &Metrics::optimality},
+    {"consensus", &Metrics::consensus},
+    {"loss", &Metrics::loss},
+    {"accuracy", &Metrics::accuracy},
+    {"train_loss", &Metrics::train_loss},
+    {"train_accuracy", &Metrics::train_accuracy},
+    {"step_size", &Metrics::step_size},
+    {"mean_square", &Metrics::mean_square},
+    {"tail_accuracy", &Metrics::tail_accuracy},
+    {"tail_loss", &Metrics::tail_loss},
+};
+}  // namespace
+
 json ToJson(const Metrics& m) {
   json j = json::object();
-  const auto put = [&](const char* key, const std::optional<double>& v) {
-    if (v) j[key] = Number(*v);
-  };
-  put("optimality", m.optimality);
-  put("consensus", m.consensus);
-  put("loss", m.loss);
-  put("accuracy", m.accuracy);
-  put("train_loss", m.train_loss);
-  put("train_accuracy", m.train_accuracy);
+  for (const auto& [key, of] : kMetrics)
+    if (m.*of) j[key] = Number(*(m.*of));
   return j;
+}
+
+Metrics MetricsOf(const json& j) {
+  Metrics m;
+  for (const auto& [key, of] : kMetrics)
+    if (j.is_object() && j.contains(key)) m.*of = NumberOf(j[key]);
+  return m;
 }
 
 json ToJson(const RunResult& r, const Config& c) {

@@ -20,6 +20,9 @@ struct Metrics {
   std::optional<double> loss, accuracy;                  // on the test set, or through the oracle
   std::optional<double> optimality, consensus;           // oracle only
   std::optional<double> train_loss, train_accuracy;      // oracle only
+  std::optional<double> step_size;                       // η_g of the last round, where it is adaptive
+  std::optional<double> mean_square;                     // and the estimate of (1/M) Σ‖Δ_i‖² it comes from
+  std::optional<double> tail_accuracy, tail_loss;        // means over the last experiment.tail rounds
 };
 
 struct Progress {
@@ -74,6 +77,7 @@ std::filesystem::path DefaultLedger(const std::filesystem::path& output);
 nlohmann::json ToJson(const RunResult&, const Config&);
 nlohmann::json ToJson(const Plan&);
 nlohmann::json ToJson(const Metrics&);
+Metrics MetricsOf(const nlohmann::json&);  // of a line of the trace
 
 // The certificate, as JSON and as text for people who sign.
 nlohmann::json Certificate(const RunResult&, const Config&);

@@ -24,6 +24,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kCase = "case";
+
 // More cells than anybody waits for are a slip of the pen.
 constexpr std::size_t kMostCells = 1'000'000;
 
@@ -91,6 +93,41 @@ Status ReadGrid(const toml::node& node, const std::string& file, std::vector<Axi
       axes.push_back(std::move(axis));
   }
   return Ok{};
+}
+
+Status ReadCases(const toml::node& node, const std::string& file, std::vector<Case>& cases) {
+  if (!node.is_array_of_tables())
+    return Bad(file, node, "sweep.case: is written as [[sweep.case]], once for each");
+  for (const toml::node& item : *node.as_array()) {
+    Case one;
+    std::vector<std::pair<std::string, const toml::node*>> leaves;
+    internal::Leaves(*item.as_table(), "", leaves);
+    for (const auto& [key, leaf] : leaves) {
+      if (key == "name") {
+        one.name = leaf->value_or(std::string());
+        continue;
+      }
+      if (key == "experiment.seed")
+        return Bad(file, *leaf, "sweep.case: experiment.seed is no axis; list the seeds in sweep.seeds");
+      auto value = internal::ValueOf(*leaf, key);
+      if (!value.ok()) return internal::At(file, *leaf, value.error());
+      Config probe;
+      if (Status s = SetKey(probe, key, *value); !s.ok()) return internal::At(file, *leaf, s.error());
+      one.sets.emplace_back(key, *std::move(value));
+    }
+    if (one.name.empty()) return Bad(file, item, "sweep.case: needs a name, e.g. name = \"small steps\"");
+    for (const Case& other : cases)
+      if (other.name == one.name)
+        return Bad(file, item, fmt::format("sweep.case: \"{}\" is there twice", one.name));
+    cases.push_back(std::move(one));
+  }
+  return Ok{};
+}
+
+const Case* FindCase(const std::vector<Case>& cases, const Value& name) {
+  for (const Case& c : cases)
+    if (SameValue(Value(c.name), name)) return &c;
+  return nullptr;
 }
 
 // results.jsonl, held by this process alone.
@@ -213,7 +250,9 @@ json ToJson(const Value& value) {
   return std::visit([](const auto& v) { return json(v); }, value);
 }
 
-Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Assignment>& sets, bool quick) {
+Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Assignment>& given, bool quick) {
+  std::vector<Assignment> sets, pinned;            // keys of the config; "case"
+  for (const Assignment& a : given) (a.key == kCase ? pinned : sets).push_back(a);
   // First as a plain experiment: its errors are the clearest, and the file is known to parse after it.
   TACIT_TRY(Config plain, LoadConfig(file, sets));
   toml::table root;
@@ -234,6 +273,8 @@ Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Ass
         seeds = &node;
       } else if (key.str() == "grid") {
         TACIT_OK(ReadGrid(node, name, sweep.axes));
+      } else if (key.str() == "case") {
+        TACIT_OK(ReadCases(node, name, sweep.cases));
       } else if (key.str() == "metrics") {
         auto value = internal::ValueOf(node, "sweep.metrics");
         if (!value.ok()) return internal::At(name, node, value.error());
@@ -242,20 +283,31 @@ Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Ass
           return Bad(name, node, "sweep.metrics: must be a list of texts, e.g. [\"accuracy\"]");
         sweep.metrics = *texts;
       } else {
-        const std::string near = Nearest(key.str(), {"seeds", "grid", "metrics"});
+        const std::string near = Nearest(key.str(), {"seeds", "grid", "case", "metrics"});
         return Bad(name, node,
                    fmt::format("sweep.{}: unknown key; {}", key.str(),
-                               near.empty() ? "[sweep] knows seeds, grid, metrics"
+                               near.empty() ? "[sweep] knows seeds, grid, case, metrics"
                                             : "did you mean sweep." + near + "?"));
       }
     }
   }
+  Axis named{kCase, {}};
+  for (const Case& c : sweep.cases) named.values.emplace_back(c.name);
   std::vector<Assignment> overrides;
   if (const toml::node* table = root.get("quick"); table != nullptr) {
     if (!table->is_table()) return Bad(name, *table, "quick: must be a table");
     for (const auto& [key, node] : *table->as_table()) {
       if (key.str() == "seeds") {
         if (quick) seeds = &node;
+      } else if (key.str() == kCase) {
+        TACIT_TRY(const Value names, internal::ValueOf(node, "quick.case"));
+        const auto* list = std::get_if<std::vector<std::string>>(&names);
+        if (list == nullptr || list->empty())
+          return Bad(name, node, "quick.case: must be a list of names of cases");
+        for (const std::string& n : *list)
+          if (FindCase(sweep.cases, Value(n)) == nullptr)
+            return Bad(name, node, fmt::format("quick.case: there is no case \"{}\"", n));
+        if (quick) named.values.assign(list->begin(), list->end());
       } else if (key.str() == "grid") {
         std::vector<Axis> unused;
         TACIT_OK(ReadGrid(node, name, quick ? sweep.axes : unused));
@@ -275,11 +327,20 @@ Result<Sweep> LoadSweep(const std::filesystem::path& file, const std::vector<Ass
       }
     }
   }
+  for (const Assignment& a : pinned) {
+    if (FindCase(sweep.cases, Value(a.value)) == nullptr)
+      return Fail(Code::kInvalidArgument,
+                  "{}: there is no case \"{}\"; its cases are named in [[sweep.case]]", name, a.value);
+    named.values = {Value(a.value)};
+  }
+  if (!sweep.cases.empty()) sweep.axes.insert(sweep.axes.begin(), named);
   overrides.insert(overrides.end(), sets.begin(), sets.end());
   TACIT_TRY(sweep.base, LoadConfig(file, overrides));
-  for (const Assignment& a : sets)
+  for (const Assignment& a : sets) {
     for (Axis& axis : sweep.axes)
       if (axis.key == a.key) axis.values = {ParseValue(a.value)};
+    for (Case& c : sweep.cases) std::erase_if(c.sets, [&](const auto& set) { return set.first == a.key; });
+  }
 
   sweep.seeds = {sweep.base.experiment.seed};
   if (seeds != nullptr) TACIT_OK(ReadSeeds(*seeds, name, sweep.base.experiment.seed, sweep.seeds));
@@ -327,8 +388,15 @@ Result<std::vector<Cell>> Cells(const Sweep& sweep) {
       const Axis& axis = sweep.axes[k];
       cell.at[k] = axis.values[rest % axis.values.size()];
       rest /= axis.values.size();
-      if (Status s = SetKey(cell.config, axis.key, cell.at[k]); !s.ok())
+    }
+    for (std::size_t k = 0; k < sweep.axes.size(); ++k) {
+      if (sweep.axes[k].key == kCase) {
+        for (const auto& [key, value] : FindCase(sweep.cases, cell.at[k])->sets)
+          if (Status s = SetKey(cell.config, key, value); !s.ok())
+            return Error{s.error().code, "sweep.case: " + s.error().message};
+      } else if (Status s = SetKey(cell.config, sweep.axes[k].key, cell.at[k]); !s.ok()) {
         return Error{s.error().code, "sweep.grid: " + s.error().message};
+      }
     }
     cell.config.runtime.threads = 1;
     for (std::size_t seed : sweep.seeds) {

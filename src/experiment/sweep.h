@@ -9,6 +9,10 @@
 //   [sweep.grid]                     # axes: any key of an experiment file, with a list of values
 //   algorithm.allocation = ["dynamic", "static"]
 //   algorithm.rounds = [1000, 2000]
+//   [[sweep.case]]                   # or keys that change together: the first axis, named "case"
+//   name = "small steps"
+//   algorithm.local_rate = 0.01
+//   privacy.clip = 3
 //   [quick]                          # what --quick changes: seeds, grid, or any key of the file
 //   seeds = 3
 #include <atomic>
@@ -30,8 +34,15 @@ struct Axis {
   std::vector<Value> values;
 };
 
+// Values that belong together; the values of the axis "case" are their names.
+struct Case {
+  std::string name;
+  std::vector<std::pair<std::string, Value>> sets;
+};
+
 struct Sweep {
   Config base;
+  std::vector<Case> cases;
   std::string name;
   std::filesystem::path folder;        // <experiment.output>/<name>; holds results.jsonl
   std::vector<Axis> axes;

@@ -240,6 +240,10 @@ TEST_F(SweepTest, MistakesAreNamed) {
       {"a seed twice", "[sweep]\nseeds = [1, 1]", "twice"},
       {"a negative seed", "[sweep]\nseeds = [-1]", "at least 0"},
       {"seed as axis", "[sweep]\ngrid = { experiment.seed = [1, 2] }", "sweep.seeds"},
+      {"a case without a name", "[[sweep.case]]\nalgorithm.rounds = 3", "needs a name"},
+      {"a case twice", "[[sweep.case]]\nname = \"a\"\n[[sweep.case]]\nname = \"a\"", "twice"},
+      {"a case with an unknown key", "[[sweep.case]]\nname = \"a\"\nalgorithm.round = 3", "algorithm.rounds"},
+      {"quick with an unknown case", "[[sweep.case]]\nname = \"a\"\n[quick]\ncase = [\"b\"]", "no case"},
       {"unknown key of [quick]", "[sweep]\nseeds = 2\n[quick]\nalgorithm.round = 3", "algorithm.rounds"},
   };
   for (const auto& c : kCases) {
@@ -293,6 +297,59 @@ check = { kind = "ratio_at_least", metric = "optimality", limit = 2, numerator =
     const Verdict v = Check(figure->claims[i], *result);
     EXPECT_EQ(v.kind, kExpected[i]) << figure->claims[i].text << ": " << v.numbers;
   }
+}
+
+TEST_F(SweepTest, CasesChangeSeveralKeysAtOnce) {
+  const char* const kCases = R"(
+[sweep]
+grid = { algorithm.gamma = [0.125, 0.25] }
+[[sweep.case]]
+name = "short"
+algorithm.rounds = 10
+privacy.epsilon = 2
+[[sweep.case]]
+name = "long"
+algorithm.rounds = 30
+[quick]
+case = ["long"]
+[[claim]]
+text = "the gain of the shorter, each at its best step"
+check = { kind = "ratio_at_most", metric = "optimality", limit = 0.7, tuned = ["algorithm.gamma"], numerator = { case = "short" }, denominator = { case = "long" } }
+[[claim]]
+text = "the best of all cases that begin so"
+check = { kind = "above", metric = "optimality", limit = 30, tuned = ["algorithm.gamma", "case"], at = { case = "lo*" } }
+[[claim]]
+text = "not tuned, so two points"
+check = { kind = "ratio_at_most", metric = "optimality", limit = 0.7, numerator = { case = "short" }, denominator = { case = "long" } }
+)";
+  const fs::path file = Write(kCases);
+  const auto sweep = LoadSweep(file, {});
+  ASSERT_TRUE(sweep.ok()) << sweep.error().message;
+  const auto cells = Cells(*sweep);
+  ASSERT_TRUE(cells.ok());
+  ASSERT_EQ(cells->size(), 4u);
+  EXPECT_EQ((*cells)[0].config.algorithm.rounds, 10u);
+  EXPECT_EQ((*cells)[0].config.privacy.epsilon, 2);
+  EXPECT_EQ((*cells)[0].config.algorithm.gamma, 0.125);
+  EXPECT_EQ((*cells)[3].config.algorithm.rounds, 30u);
+  EXPECT_EQ((*cells)[3].config.privacy.epsilon, sweep->base.privacy.epsilon);
+
+  const auto figure = LoadFigure(file, "paper/cases");
+  ASSERT_TRUE(figure.ok()) << figure.error().message;
+  const auto result = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(result.ok());
+  // 20.05 against 30.05: a ratio of 0.667.
+  EXPECT_EQ(Check(figure->claims[0], *result).kind, Verdict::Kind::kHolds);
+  EXPECT_EQ(Check(figure->claims[1], *result).kind, Verdict::Kind::kHolds);
+  EXPECT_EQ(Check(figure->claims[2], *result).kind, Verdict::Kind::kUntested);
+
+  EXPECT_EQ(Cells(*LoadSweep(file, {}, /*quick=*/true))->size(), 2u);
+  EXPECT_EQ(Cells(*LoadSweep(file, {{"case", "short"}}))->size(), 2u);
+  // A key that is set on the command line is set in every case.
+  EXPECT_EQ((*Cells(*LoadSweep(file, {{"privacy.epsilon", "7"}})))[0].config.privacy.epsilon, 7);
+  const auto none = LoadSweep(file, {{"case", "tiny"}});
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("tiny"), std::string::npos);
 }
 
 TEST_F(SweepTest, AClaimThatSaysNothingIsRefused) {
