@@ -86,7 +86,7 @@ std::string Tacit(const Partition& part, unsigned threads, bool processor, doubl
   std::vector<PrimalDual::Client> clients;
   for (std::uint32_t i = 0; i < kClients; ++i)
     clients.emplace_back(Holding{i, kRecords, part.shard(i), &ledgers[i]}, problem, mechanism, o, sigma);
-  PrimalDual::Server server(o);
+  PrimalDual::Server server(problem, o);
   ThreadRuntime<PrimalDual> runtime(threads, {});
   Times times;
   const double end = Now(false) + seconds;

@@ -44,6 +44,10 @@ void PrintResult(const RunResult& r, const Config& c) {
       {"rounds", r.rounds_done == r.plan.schedule.size()
                      ? Grouped(r.rounds_done)
                      : fmt::format("{} of {}", Grouped(r.rounds_done), Grouped(r.plan.schedule.size()))});
+  const Answers& a = r.answers;
+  if (const auto missed = a.absent + a.wrong_length + a.not_finite; missed > 0)
+    table.Add({"not counted", fmt::format("{} messages: {} never came, {} of the wrong length, {} not finite",
+                                          Grouped(missed), a.absent, a.wrong_length, a.not_finite)});
   table.Add({"traffic", fmt::format("{} up, {} down", Bytes(r.bytes_up), Bytes(r.bytes_down))});
   table.Add(
       {"time", fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});

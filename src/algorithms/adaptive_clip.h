@@ -89,6 +89,7 @@ struct AdaptiveFedAvg {
       }
       return Advance(down);
     }
+    auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
     double clip_scale() const { return scale_; }  // s of the next round
     auto State() { return std::tuple_cat(FederatedServer::State(), std::tie(scale_)); }
 

@@ -48,6 +48,9 @@ inline Bounded ClippedUpdate(const UpdateNoise& n, Private<Vec>& update) {
          : n.indicator > 0 ? Bounded::ClipWithIndicator(update, n.clip, n.indicator)
                            : Bounded::Clip(update, n.clip);
 }
+inline std::size_t UpdateLength(const UpdateNoise& n, std::size_t dim) {      // of what it clips to
+  return dim + (n.square > 0 || n.indicator > 0 ? 1 : 0);
+}
 
 // From a released sum of such updates, of so many clients.
 inline void MeanOfUpdates(const UpdateNoise& n, const Released<Vec>& sum, double count, MeanUpdate& mean) {
@@ -91,6 +94,9 @@ struct LocalNoise {
     mean.noisy_square = sum.squares / count;
     mean.square = mean.noisy_square - static_cast<double>(dim) * variance;
     return Ok{};
+  }
+  static std::array<std::size_t, 1> UpLengths(const UpdateNoise& n, std::size_t dim) {
+    return {UpdateLength(n, dim)};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.count; }
   // The update that was counted, as its client knows it.
@@ -152,6 +158,7 @@ struct LocalUnit {
     mean.noisy_square = (a / m) * (a / m) * ((sum.squares - 2 * b * sum.levels) / count + b * b);
     return Ok{};
   }
+  static std::array<std::size_t, 2> UpLengths(const UpdateNoise&, std::size_t dim) { return {0, dim}; }
   static std::uint32_t Count(const Sum& sum) { return sum.count; }
   static View Counted(const UpdateNoise& n, const Up& up, Scratch& s) {
     n.randomizer->Estimate(up.level, up.direction, s.released);
@@ -182,6 +189,9 @@ struct TrustedServer {
     if (n.claim != nullptr) everyone.Record(*n.claim);
     MeanOfUpdates(n, s.released, sum.total.count(), mean);
     return Ok{};
+  }
+  static std::array<std::size_t, 1> UpLengths(const UpdateNoise& n, std::size_t dim) {
+    return {UpdateLength(n, dim)};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }
   static const Private<Vec>& Counted(const UpdateNoise&, const Up&, Scratch& s) { return s.update; }

@@ -90,11 +90,16 @@ template <class T>
 concept Resumable = requires(T t) { t.State(); } && internal::kAllState<decltype(std::declval<T&>().State())>;
 
 // What every server-coordinated algorithm has. Per round:
-//   every client   Round(down, up, scratch)     computes, pays, releases into `up`
+//   every client   Round(down, up, scratch)     computes, pays, releases into `up`, which is empty before;
+//                  left empty: the client does not answer
+//   the runtime    turns away what is not of server.lengths() or not finite
 //   the runtime    sum.Add(up) in client order, in chunks that depend on the cohort alone, and
 //                  sum.Merge(chunk) in chunk order: memory does not grow with the cohort, and the
 //                  result does not depend on threads or arrival
-//   the server     Round(sum, down, scratch)    writes the next `down`; false: training is over
+//   the server     Round(sum, down, scratch)    writes the next `down`; false: training is over. The sum
+//                  may be of fewer clients than were asked, or of nobody: then there is no step
+// Whoever has released has paid, whether or not the message is taken. An error that Round returns (a budget
+// that refuses, a ledger that cannot be written) ends the run.
 template <class A>
 concept Coordinated = Message<typename A::Down> && Message<typename A::Up> && Resumable<typename A::Server> &&
                       requires(typename A::Server server, typename A::Client client, typename A::Sum& sum,
@@ -102,6 +107,7 @@ concept Coordinated = Message<typename A::Down> && Message<typename A::Up> && Re
                                typename A::Up up, Scratch& scratch) {
                         { server.Start(down) } -> std::same_as<bool>;
                         { client.Round(in, up, scratch) } -> std::same_as<Status>;
+                        { server.lengths() } -> std::same_as<Lengths<typename A::Up>>;
                         { sum.Reset() };
                         { sum.Add(up) };
                         { sum.Merge(total) };

@@ -62,7 +62,11 @@ class FederatedServer {
  protected:
   FederatedServer(const Problem& problem, const std::vector<std::uint32_t>& rounds, std::size_t last,
                   const ServerOptimizer& optimizer = {})
-      : rounds_(&rounds), w_(problem.start), last_(last, problem.start), direction_(optimizer) {}
+      : dim_(problem.dim),
+        rounds_(&rounds),
+        w_(problem.start),
+        last_(last, problem.start),
+        direction_(optimizer) {}
   // w + rate·c̄ with c̄ = update/divisor, or what the optimizer makes of it.
   void MoveBy(const Released<Vec>& update, double divisor, double rate, Released<Vec>& w) {
     const bool plain = direction_.plain();
@@ -81,6 +85,7 @@ class FederatedServer {
     return t_ < rounds_->size();
   }
   std::uint32_t t_ = 0, answered_ = 0;
+  std::size_t dim_;
 
  private:
   const std::vector<std::uint32_t>* rounds_;
@@ -138,6 +143,7 @@ struct FedAvg {
       }
       return Advance(down);
     }
+    auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
     double step_size() const { return step_; }  // η_g of the last round
     double mean_square() const  // what it was found from
         requires requires(Step s, const MeanUpdate& m) { s.Square(m); } {

@@ -102,6 +102,7 @@ struct IsrlDp {
       return t_ < o_->rounds.size();
     }
     std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    std::array<std::size_t, 1> lengths() const { return {problem_->dim}; }
     View model() const { return model_; }
     double step_size() const { return step_; }
     std::uint32_t answered() const { return answered_; }

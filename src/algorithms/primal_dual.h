@@ -11,6 +11,7 @@
 //
 // What is released is the noisy sum of per-record gradients, clipped to B in certified mode; x̃_i is
 // post-processing of it, since x_i and Λ_i are functions of earlier messages (x_i¹ public, Λ_i¹ = 0).
+// A client whose message was not counted goes on as if it had been: Σ Λ_i is then off by its x̃_i − x̄, once.
 // Proof, and where the printed algorithm differs: docs/algorithms/primal_dual.md.
 #include <cmath>
 
@@ -114,23 +115,30 @@ struct PrimalDual {
 
   class Server {
    public:
-    explicit Server(const Options& o) : o_(&o) {}
+    Server(const Problem& problem, const Options& o) : dim_(problem.dim), o_(&o) {}
     bool Start(Down& down) {
       t_ = 0;
       down = Down{Public<std::uint32_t>(0), Released<Vec>()};
       return !o_->rounds.empty();
     }
     Result<bool> Round(Sum& sum, Down& down, Scratch&) {
-      sum.total.Into<&Mean>(down.x_bar, static_cast<double>(sum.count));
+      answered_ = sum.count;
+      if (answered_ > 0)
+        sum.total.Into<&Mean>(down.x_bar, static_cast<double>(sum.count));
+      else
+        down.x_bar = Released<Vec>();                       // nobody answered: there is no step
       down.t.Mutable() = ++t_;
       return t_ < o_->rounds.size();
     }
     std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
+    std::array<std::size_t, 1> lengths() const { return {dim_}; }
+    std::uint32_t answered() const { return answered_; }
     auto State() { return std::tie(t_); }
 
    private:
+    std::size_t dim_;
     const Options* o_;
-    std::uint32_t t_ = 0;
+    std::uint32_t t_ = 0, answered_ = 0;
   };
 };
 static_assert(Algorithm<PrimalDual>);

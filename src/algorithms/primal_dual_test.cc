@@ -45,7 +45,7 @@ struct World {
   // The protocol, one client after the other; `seen` sees every round's messages.
   template <class Seen>
   Status Run(Seen seen) {
-    PrimalDual::Server server(options);
+    PrimalDual::Server server(problem, options);
     PrimalDual::Down down;
     Scratch scratch;
     NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
@@ -262,7 +262,7 @@ TEST(PrimalDual, SkippedRoundsTouchNothing) {
                            some.clients[i].iterate().begin()));
   PrimalDual::Options none;
   PrimalDual::Down down;
-  EXPECT_FALSE(PrimalDual::Server(none).Start(down));
+  EXPECT_FALSE(PrimalDual::Server(Problem{}, none).Start(down));
 }
 
 TEST(PrimalDual, ARefusedWorkerSendsNothing) {

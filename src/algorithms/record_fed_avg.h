@@ -115,6 +115,7 @@ struct RecordFedAvg {
       }
       return Advance(down);
     }
+    std::array<std::size_t, 2> lengths() const { return {dim_, o_->control ? dim_ : 0}; }
 
    private:
     const Options* o_;

@@ -80,6 +80,7 @@ struct Scaffold {
       }
       return Advance(down);
     }
+    auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
 
    private:
     static void Control(const Vec& mean, Vec& c, const double& unit) {      // −c̄/(Kη_l)

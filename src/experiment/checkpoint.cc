@@ -23,6 +23,9 @@ void Checkpoint::Writer::Header(const Sha256::Digest& config, const Standing& at
   Put(at.rounds_done);
   Put(at.bytes_up);
   Put(at.bytes_down);
+  for (const std::uint64_t n :
+       {at.answers.taken, at.answers.absent, at.answers.wrong_length, at.answers.not_finite})
+    Put(n);
   Put(at.trace_bytes);
   Put(at.replay_seed);
   Put(at.seconds);
@@ -72,9 +75,10 @@ Result<Standing> Checkpoint::Reader::Open(std::string_view bytes, const std::str
   std::vector<std::uint64_t> counts;
   std::vector<double> figures;
   std::vector<char> held;
-  if (!Get(at.rounds_done) || !Get(at.bytes_up) || !Get(at.bytes_down) || !Get(at.trace_bytes) ||
-      !Get(at.replay_seed) || !Get(at.seconds) || !Get(finished) || finished > 1 || !Get(held) ||
-      !Get(counts) || !Get(figures) || counts.size() != figures.size())
+  if (!Get(at.rounds_done) || !Get(at.bytes_up) || !Get(at.bytes_down) || !Get(at.answers.taken) ||
+      !Get(at.answers.absent) || !Get(at.answers.wrong_length) || !Get(at.answers.not_finite) ||
+      !Get(at.trace_bytes) || !Get(at.replay_seed) || !Get(at.seconds) || !Get(finished) || finished > 1 ||
+      !Get(held) || !Get(counts) || !Get(figures) || counts.size() != figures.size())
     return broken;
   at.finished = finished == 1;
   at.held.assign(held.begin(), held.end());

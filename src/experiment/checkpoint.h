@@ -16,11 +16,13 @@
 #include "algorithms/algorithm.h"
 #include "core/sha256.h"
 #include "experiment/files.h"
+#include "runtime/answers.h"
 
 namespace tacit {
 
 struct Standing {
   std::uint64_t rounds_done = 0, bytes_up = 0, bytes_down = 0;
+  Answers answers = {};                     // of all rounds so far
   std::uint64_t trace_bytes = 0;            // of trace.jsonl that belong to these rounds
   std::uint64_t replay_seed = 0;            // of replayable noise; 0 for entropy
   double seconds = 0;

@@ -146,6 +146,7 @@ class Drive {
     r_.rounds_done = static_cast<std::size_t>(from.rounds_done);
     r_.bytes_up = static_cast<std::size_t>(from.bytes_up);
     r_.bytes_down = static_cast<std::size_t>(from.bytes_down);
+    r_.answers = from.answers;
     seconds_before_ = from.seconds;
     reserved_until_ = r_.rounds_done;
     return from;
@@ -192,6 +193,7 @@ class Drive {
   Status After(const RoundReport& report) {
     r_.bytes_up += report.bytes_up;
     r_.bytes_down += report.bytes_down;
+    r_.answers.Add(report.answers);
     const std::size_t k = r_.rounds_done++;
     const bool point =
         report.last || (k + 1) % every_ == 0 || k + s_.config.experiment.tail >= s_.plan.schedule.size();
@@ -213,7 +215,8 @@ class Drive {
         if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
         if constexpr (requires { server_.clip_scale(); })
           line["clip"] = Number(s_.plan.clip * server_.clip_scale());
-        if constexpr (requires { server_.answered(); }) line["answered"] = server_.answered();
+        line["answered"] = report.answers.taken;
+        if (const nlohmann::json missed = Missed(r_.answers); !missed.empty()) line["missed"] = missed;
         held_ += line.dump() + "\n";
       }
       aside_ += Elapsed() - before;
@@ -234,6 +237,7 @@ class Drive {
     Standing at{.rounds_done = r_.rounds_done,
                 .bytes_up = r_.bytes_up,
                 .bytes_down = r_.bytes_down,
+                .answers = r_.answers,
                 .trace_bytes = trace_bytes_,
                 .replay_seed = noise_.replay_seed.value_or(0),
                 .seconds = seconds_before_ + before - aside_,

@@ -314,6 +314,7 @@ TEST_F(Federated, TheTraceShowsStepSizesAndWhoAnswered) {
     const json point = json::parse(line);
     EXPECT_GE(point["step_size"].get<double>(), 1.0);
     EXPECT_EQ(point["answered"], 20);
+    EXPECT_FALSE(point.contains("missed"));
   }
   const json certificate = json::parse(ReadFile(r.folder / "certificate.json"));
   EXPECT_EQ(certificate["privacy"]["trust"], "central");

@@ -71,7 +71,7 @@ Status LaunchPrimalDual(Session& s, RunResult& r) {
   o.claim = ClaimOf(plan);
   for (const PlannedRound& p : plan.schedule) o.rounds.push_back(p.round);
 
-  PrimalDual::Server server(o);
+  PrimalDual::Server server(problem, o);
   return DriveAll<PrimalDual>(s, r, server, [&](std::uint32_t i) {
     return PrimalDual::Client(HoldingOf(s, i), problem, *s.mechanism, o, plan.noise[plan.noise_of[i]]);
   });

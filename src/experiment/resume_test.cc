@@ -175,6 +175,7 @@ struct Everything {
     bool Start(Down&) { return false; }
     Result<bool> Round(Sum&, Down&, Scratch&) { return false; }
     std::uint32_t round() const { return t; }
+    std::array<std::size_t, 1> lengths() const { return {}; }
     auto State() { return std::tie(t); }
   };
 };
@@ -202,6 +203,7 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
   const Standing at{.rounds_done = 3,
                     .bytes_up = 4,
                     .bytes_down = 5,
+                    .answers = {.taken = 11, .absent = 12, .wrong_length = 13, .not_finite = 14},
                     .trace_bytes = 6,
                     .replay_seed = 7,
                     .seconds = 0.5,
@@ -217,6 +219,9 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
   const auto back = Checkpoint::Load<Everything>(file, config, clients2.size(), server2, down2, clients2);
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->rounds_done, 3u);
+  EXPECT_EQ(back->answers.taken, 11u);
+  EXPECT_EQ(back->answers.absent, 12u);
+  EXPECT_EQ(Missed(back->answers).dump(), R"({"absent":12,"not_finite":14,"wrong_length":13})");
   EXPECT_EQ(back->trace_bytes, 6u);
   EXPECT_EQ(back->replay_seed, 7u);
   EXPECT_EQ(back->held, "line\n");

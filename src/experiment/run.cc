@@ -335,6 +335,14 @@ Metrics MetricsOf(const json& j) {
   return m;
 }
 
+json Missed(const Answers& a) {
+  json j = json::object();
+  if (a.absent > 0) j["absent"] = a.absent;
+  if (a.wrong_length > 0) j["wrong_length"] = a.wrong_length;
+  if (a.not_finite > 0) j["not_finite"] = a.not_finite;
+  return j;
+}
+
 json ToJson(const RunResult& r, const Config& c) {
   return {{"run", r.run},
           {"folder", r.folder.empty() ? json(nullptr) : json(r.folder.string())},
@@ -361,6 +369,7 @@ json ToJson(const RunResult& r, const Config& c) {
             {"oracle", r.oracle_metrics}}},
           {"bytes_up", r.bytes_up},
           {"bytes_down", r.bytes_down},
+          {"missed", Missed(r.answers)},
           {"seconds", r.seconds},
           {"threads", r.threads},
           {"model_sha256", r.model_sha256}};

@@ -12,6 +12,7 @@
 #include "experiment/config.h"
 #include "experiment/plan.h"
 #include "experiment/releases.h"
+#include "runtime/answers.h"
 
 namespace tacit {
 
@@ -54,6 +55,7 @@ struct RunResult {
   bool replayable = false;
   std::vector<std::string> oracle_metrics;
   std::size_t bytes_up = 0, bytes_down = 0;
+  Answers answers;  // of all rounds
   double seconds = 0;  // training alone
   unsigned threads = 1;
   Vec model;
@@ -78,6 +80,8 @@ nlohmann::json ToJson(const RunResult&, const Config&);
 nlohmann::json ToJson(const Plan&);
 nlohmann::json ToJson(const Metrics&);
 Metrics MetricsOf(const nlohmann::json&);  // of a line of the trace
+// How many messages a round or a run went without, and why: absent, wrong_length, not_finite. Empty: none.
+nlohmann::json Missed(const Answers&);
 
 // The certificate, as JSON and as text for people who sign.
 nlohmann::json Certificate(const RunResult&, const Config&);

@@ -39,7 +39,7 @@ struct Stage {
 
   std::size_t weights() const { return filters * in.channels * kernel * kernel; }
   std::size_t parameters() const { return weights() + filters; }
-  std::size_t side() const { return filters < 3 ? filters : kLanes; }  // filters side by side in a vector
+  std::size_t side() const { return filters <= 1 ? 1 : filters == 2 ? 2 : kLanes; }  // filters in a vector
   std::size_t groups() const { return (filters + side() - 1) / side(); }
   std::size_t places() const { return out.height * out.width; }
   // Places from one row of z to the next: rows of one or two filters are computed through to the next row.

@@ -100,6 +100,7 @@ class Bounded {
 class Entrusted {
  public:
   std::size_t dim() const { return value_.size(); }
+  void Clear() { value_.clear(); }
 
  private:
   friend class Bounded;

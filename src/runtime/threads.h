@@ -2,6 +2,9 @@
 
 // The in-process runtime: every client of a simulation on a few threads. Messages travel as values.
 // The model is the same bit for bit for any number of threads.
+//
+// A client that sends nothing, or what is not of the agreed length or not finite, is left out of the round,
+// which goes on with the others; if nobody is left the server makes no step. The report counts them.
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -10,6 +13,7 @@
 
 #include "algorithms/algorithm.h"
 #include "core/rng.h"
+#include "runtime/answers.h"
 #include "runtime/pool.h"
 
 namespace tacit {
@@ -24,6 +28,7 @@ struct NoiseSource {
 struct RoundReport {
   std::uint32_t round = 0;                       // from 1; skipped rounds are not reported
   std::size_t bytes_up = 0, bytes_down = 0;      // of this round, over all clients
+  Answers answers = {};                          // of this round
   bool last = false;
 };
 struct Watcher {
@@ -92,6 +97,7 @@ class ThreadRuntime {
     Scratch scratch;
     typename A::Up up;
     std::size_t bytes_up = 0;
+    Answers answers;
   };
   struct Slot {
     typename A::Sum sum;
@@ -110,7 +116,7 @@ class ThreadRuntime {
     for (bool more = true; more;) {
       RoundReport report{.round = server.round()};
       TACIT_OK(watcher.before(report.round));
-      TACIT_OK(Round(down, begin(report.round), id, serve, report));
+      TACIT_OK(Round(down, server.lengths(), begin(report.round), id, serve, report));
       Scratch& scratch = lanes_.front().scratch;
       if (noise_.replay_seed)
         scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, kServer, report.round});
@@ -123,7 +129,8 @@ class ThreadRuntime {
   }
 
   template <class Id, class Serve>
-  Status Round(typename A::Down& down, std::size_t clients, Id id, Serve serve, RoundReport& report) {
+  Status Round(typename A::Down& down, const Lengths<typename A::Up>& lengths, std::size_t clients, Id id,
+               Serve serve, RoundReport& report) {
     const std::size_t chunk = ChunkOf(clients), chunks = (clients + chunk - 1) / chunk;
     slots_.resize(std::min<std::size_t>(chunks, 4 * pool_.size()));
     for (Slot& s : slots_) s.done = false;
@@ -146,14 +153,18 @@ class ThreadRuntime {
           if (failed.load(std::memory_order_relaxed)) break;
           if (noise_.replay_seed)
             lane.scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, id(i), report.round});
+          Clear(lane.up);  // the client before left its own
           if (Status s = serve(i, down, lane); !s.ok()) {
             const std::lock_guard lock(mutex);
             if (i < error_client) error = s.error(), error_client = i;
             failed.store(true, std::memory_order_relaxed);
             break;
           }
-          slot.sum.Add(lane.up);
-          lane.bytes_up += WireSize(lane.up);
+          // Every message passes here, and none is added that the sum could not bear.
+          const Fault fault = FaultOf(lane.up, lengths);
+          lane.answers.Count(fault);
+          if (fault == Fault::kNone) slot.sum.Add(lane.up);
+          if (fault != Fault::kAbsent) lane.bytes_up += WireSize(lane.up);
         }
         const std::lock_guard lock(mutex);
         slot.done = true;
@@ -166,7 +177,10 @@ class ThreadRuntime {
         }
       }
     });
-    for (Lane& lane : lanes_) report.bytes_up += std::exchange(lane.bytes_up, 0);
+    for (Lane& lane : lanes_) {
+      report.bytes_up += std::exchange(lane.bytes_up, 0);
+      report.answers.Add(std::exchange(lane.answers, {}));
+    }
     report.bytes_down = WireSize(down) * clients;
     if (error) return *error;
     return Ok{};

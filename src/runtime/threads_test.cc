@@ -73,6 +73,7 @@ struct Probe {
       return t <= rounds;
     }
     std::uint32_t round() const { return t; }
+    std::array<std::size_t, 1> lengths() const { return {}; }
     auto State() { return std::tie(t, totals, counts); }
   };
 };
@@ -203,7 +204,7 @@ struct PrimalDualRun {
   }
   Status Run(unsigned threads) {
     ThreadRuntime<PrimalDual> runtime(threads, {.replay_seed = 17});
-    PrimalDual::Server server(options);
+    PrimalDual::Server server(problem, options);
     return runtime.Run(server, clients, Quiet());
   }
   Vec Models() const {
@@ -314,6 +315,7 @@ struct FederatedSgd {
     }
     std::uint32_t round() const { return t; }
     View model() const { return w; }
+    std::array<std::size_t, 1> lengths() const { return {dim}; }
     auto State() { return std::tie(t, counts, w); }
   };
 };

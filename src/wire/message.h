@@ -3,6 +3,8 @@
 // What may travel. A message lists its fields, and every field is Public or Released, or Entrusted to a
 // server whom the clients trust: a bare vector or number does not compile. A frame cannot be made of what is
 // entrusted; it stays in the process.
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -47,7 +49,67 @@ template <class T> std::size_t FieldSize(const Public<T>& f) { return PayloadSiz
 template <class T> std::size_t FieldSize(const Released<T>& f) { return PayloadSize(*f); }
 inline std::size_t FieldSize(const Entrusted& f) { return sizeof(std::uint64_t) + f.dim() * sizeof(double); }
 
-inline constexpr std::size_t kFrameHeader = 16;       // see frame.h
+// How long the vectors of a message must be, in the order of its fields; for a number the entry says nothing.
+template <Message M>
+using Lengths = std::array<std::size_t, std::tuple_size_v<decltype(std::declval<M&>().Fields())>>;
+
+// Why a message is not taken. An honest client's message never has a fault, whatever its data: what it sends
+// is clipped, so it is finite, and its length is public. So a fault tells nothing of anyone's data.
+enum class Fault { kNone, kAbsent, kLength, kNotFinite };
+
+bool AllFinite(View);
+template <class T>
+requires std::is_arithmetic_v<T> Fault PayloadFault(const T& v, std::size_t) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(v)) return Fault::kNotFinite;
+  }
+  return Fault::kNone;
+}
+template <class T>
+Fault PayloadFault(const std::vector<T>& v, std::size_t length) {
+  if (v.size() != length) return v.empty() ? Fault::kAbsent : Fault::kLength;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!AllFinite(v)) return Fault::kNotFinite;
+  }
+  return Fault::kNone;
+}
+template <class T> Fault FieldFault(const Public<T>& f, std::size_t length) {
+  return PayloadFault(*f, length);
+}
+template <class T> Fault FieldFault(const Released<T>& f, std::size_t length) {
+  return PayloadFault(*f, length);
+}
+inline Fault FieldFault(const Entrusted& f, std::size_t length) {  // finite by its type
+  return f.dim() == length ? Fault::kNone : f.dim() == 0 ? Fault::kAbsent : Fault::kLength;
+}
+
+// The first fault of a message.
+template <Message M>
+Fault FaultOf(M& m, const Lengths<M>& lengths) {
+  Fault found = Fault::kNone;
+  std::size_t k = 0;
+  std::apply(
+      [&](const auto&... f) {
+        ((found = found == Fault::kNone ? FieldFault(f, lengths[k]) : found, ++k), ...);
+      },
+      m.Fields());
+  return found;
+}
+
+// Empties the vectors of a message and keeps their memory, so that whoever writes nothing sends nothing.
+template <class T> void ClearField(Public<T>&) {}
+template <class T> void ClearField(Released<T>&) {}
+template <class T> void ClearField(Public<std::vector<T>>& f) { f.Mutable().clear(); }
+template <class T> void ClearField(Released<std::vector<T>>& f) {
+  f.template Into<[](const std::vector<T>&, std::vector<T>& out) { out.clear(); }>(f);
+}
+inline void ClearField(Entrusted& f) { f.Clear(); }
+template <Message M>
+void Clear(M& m) {
+  std::apply([](auto&... f) { (ClearField(f), ...); }, m.Fields());
+}
+
+inline constexpr std::size_t kFrameHeader = 16;  // see frame.h
 
 // What a message takes on the wire, header included; in-process runs count it without encoding.
 template <Message M>

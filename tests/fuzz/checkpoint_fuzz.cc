@@ -31,7 +31,7 @@ struct Run {
 };
 
 void Try(Run& run, std::string_view bytes) {
-  tacit::PrimalDual::Server server(run.options);
+  tacit::PrimalDual::Server server(run.problem, run.options);
   tacit::PrimalDual::Down down;
   std::vector<tacit::PrimalDual::Client> clients;
   for (std::uint32_t i = 0; i < 2; ++i)

@@ -1,0 +1,22 @@
+#include "wire/message.h"
+
+#include "models/lanes.h"
+
+namespace tacit {
+
+bool AllFinite(View v) {
+  // x − x is 0, or NaN where x is not finite; NaN stays in a sum.
+  Lanes sum[4] = {};
+  std::size_t i = 0;
+  for (; i + 4 * kLanes <= v.size(); i += 4 * kLanes)
+    for (std::size_t k = 0; k < 4; ++k) {
+      const Lanes x = Load(v.data() + i + k * kLanes);
+      sum[k] += x - x;
+    }
+  double rest = 0;
+  for (; i < v.size(); ++i) rest += v[i] - v[i];
+  const Lanes all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  return ((all[0] + all[1]) + (all[2] + all[3])) + rest == 0;
+}
+
+}  // namespace tacit
