@@ -54,6 +54,7 @@ void AddAccountEvents(CLI::App* account, Invocation&);
 void AddAccountClaims(CLI::App* account, Invocation&);
 void AddCalibrate(CLI::App&, Invocation&);
 void AddSweep(CLI::App&, Invocation&);
+void AddTune(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);
 void AddReproduce(CLI::App&, Invocation&);

@@ -253,6 +253,7 @@ int Main(int argc, char** argv) {
   AddAccount(app, run);
   AddCalibrate(app, run);
   AddSweep(app, run);
+  AddTune(app, run);
   AddPredict(app, run);
   AddEvaluate(app, run);
   AddReproduce(app, run);

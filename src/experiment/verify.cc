@@ -651,6 +651,42 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
     check.Same("privacy.certified_epsilon", s.epsilon, last, "and the last line of trace.jsonl is");
 }
 
+// A search whose choice this run is: what all its runs cost together.
+void CheckSearch(const Stated& s, const std::string& text, const std::string& certificate_sha256,
+                 Checks& check) {
+  const json j = json::parse(text, nullptr, false);
+  Fields f(j, "search.json");
+  if (!j.is_object() || j.value("format", json()) != "tacit-search-1")
+    return check.Add("search.json", "a search", "none", "and it must be of the format tacit-search-1; it is");
+  const std::string chosen = f.String("chosen");
+  const std::size_t planned = f.Count("planned", 1);
+  const double mu = f.Figure("privacy.mu", 0, false), delta = f.Figure("privacy.delta", 0, false),
+               epsilon = f.Figure("privacy.certified_epsilon", 0, false);
+  const json* list = f.List("candidates");
+  long double squared = 0;
+  bool listed = false;
+  for (std::size_t k = 0; list != nullptr && k < list->size() && !f.error(); ++k) {
+    const std::string at = fmt::format("candidates[{}].", k);
+    const double one = f.Figure(at + "mu", 0, false);
+    squared += static_cast<long double>(one) * one;
+    if (f.String(at + "run") != s.run) continue;
+    listed = true;
+    check.Same("search.json: " + at + "mu", one, s.mu, "and the certificate of that run says");
+    check.Same("search.json: " + at + "certificate_sha256", f.String(at + "certificate_sha256"),
+               certificate_sha256, "and certificate.json has");
+  }
+  if (f.error()) return check.Add("search.json", "complete", "incomplete", f.error()->message + "; it is");
+  const auto runs = static_cast<long double>(list->size());
+  check.Same("search.json: candidates", list->size(), planned, "and the search had");
+  check.Same("search.json: chosen", chosen, s.run, "and this is the run");
+  if (!listed) check.Add("search.json: candidates", "others", Text(s.run), "and this run is");
+  check.Same("search.json: privacy.delta", delta, s.delta, "and the certificate says");
+  check.Within("search.json: privacy.mu", mu, std::sqrt(squared), 0x1p-60L, (runs + 8) * kUlp,
+               "and its runs make it");
+  check.Same("search.json: privacy.certified_epsilon", epsilon, ExactEpsilon(mu, s.delta),
+             "and its mu makes it");
+}
+
 Verification Begin(const Stated& s) {
   Verification v{.run = s.run,
                  .mode = s.mode,
@@ -758,6 +794,8 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
     check.Same("certificate.txt", Sha256::Hex(text), Sha256::Hex(expected),
                "and the text of certificate.json has the hash");
   });
+  if (std::error_code ec; fs::exists(folder / "search.json", ec))
+    with("search.json", [&](const std::string& text) { CheckSearch(s, text, Sha256::Hex(bytes), check); });
   with("ledger.db", [&](const std::string&) {
     const auto records = SqliteVault::Read(folder / "ledger.db");
     if (!records.ok()) return check.Add("ledger.db", "a ledger", "none", records.error().message + "; it is");
