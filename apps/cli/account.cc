@@ -118,6 +118,7 @@ Result<int> OfLedger(const Common& common, const std::string& where, const Asked
     Delta delta{0.0};
     Adjacency adjacency = Adjacency::kReplaceOne;
     Bracket epsilon{0, -1, ""};
+    std::optional<Accountant> plan;
   } worst;
   for (const LedgerRecord& r : records) {
     TACIT_TRY(const Adjacency adjacency, ParseAdjacency(r.adjacency));
@@ -133,13 +134,22 @@ Result<int> OfLedger(const Common& common, const std::string& where, const Asked
     TACIT_TRY(const Delta delta, asked.DeltaOr(recorded));
     TACIT_TRY(const MuSquared spent, MuSquared::Of(largest(r.spent)));
     TACIT_TRY(const MuSquared budget, MuSquared::Of(largest(r.budget)));
-    const Interval epsilon = GdpEpsilon(Root(spent), delta);
-    const double allowed = GdpEpsilon(Root(budget), delta).upper;
+    std::optional<Accountant> plan;
+    Bracket of_plan;
+    if (!r.plan.empty()) {      // paid for as a whole
+      TACIT_TRY(EventFile events, ParseEvents(r.plan, file.string(), adjacency));
+      TACIT_TRY(of_plan, events.account.EpsilonAt(delta));
+      plan = std::move(events.account);
+    }
+    const Interval gdp = GdpEpsilon(Root(spent), delta);
+    const Interval epsilon = plan ? Interval{of_plan.lower, of_plan.upper} : gdp;
+    const double allowed = plan ? epsilon.upper : GdpEpsilon(Root(budget), delta).upper;
+    const std::string method = plan ? of_plan.method : kMethod;
     table.Add({r.run, r.data, r.mode, r.unit, r.adjacency, Grouped(r.spent.size()),
-               DigitsUp(Root(spent).value()), EpsilonText(epsilon.upper),
+               plan ? "planned" : DigitsUp(Root(spent).value()), EpsilonText(epsilon.upper),
                std::isinf(allowed) ? "none" : DigitsUp(allowed), DigitsUp(delta.value()), r.state});
     if (epsilon.upper > worst.epsilon.upper)
-      worst = {r.run, Root(spent), delta, adjacency, {epsilon.lower, epsilon.upper, kMethod}};
+      worst = {r.run, Root(spent), delta, adjacency, {epsilon.lower, epsilon.upper, method}, plan};
     runs.push_back({{"run", r.run},
                     {"data", r.data},
                     {"mode", r.mode},
@@ -152,23 +162,29 @@ Result<int> OfLedger(const Common& common, const std::string& where, const Asked
                     {"epsilon_lower", Number(epsilon.lower)},
                     {"epsilon_budget", Number(allowed)},
                     {"delta", delta.value()},
-                    {"method", kMethod}});
+                    {"planned", plan.has_value()},
+                    {"method", method}});
   }
   if (records.empty())
     return Fail(Code::kNotFound, "{}: holds no run; give the ledger of a run that was started",
                 file.string());
   if (!common.json) table.Print(stdout, 0);
   Accountant account(worst.adjacency);
-  TACIT_OK(account.Compose(JointGaussianEvent{worst.mu}));
-  TACIT_TRY(const int code, Print(common, account, worst.delta, asked,
-                                  {.title = records.size() == 1 ? "Spent" : "Most was spent by " + worst.run,
-                                   .more = {{"ledger", file.string()},
-                                            {"run", worst.run},
-                                            {"mu", Number(worst.mu.value())},
-                                            {"runs", runs}},
-                                   .lines = {{"μ", DigitsUp(worst.mu.value(), 12)}},
-                                   .epsilon = worst.epsilon,
-                                   .seconds = watch.seconds()}));
+  if (worst.plan)
+    TACIT_OK(account.Compose(*worst.plan));
+  else
+    TACIT_OK(account.Compose(JointGaussianEvent{worst.mu}));
+  TACIT_TRY(
+      const int code,
+      Print(common, account, worst.delta, asked,
+            {.title = records.size() == 1 ? "Spent" : "Most was spent by " + worst.run,
+             .more = {{"ledger", file.string()},
+                      {"run", worst.run},
+                      {"mu", Number(worst.mu.value())},
+                      {"runs", runs}},
+             .lines = {{"μ", worst.plan ? "none: the plan as a whole" : DigitsUp(worst.mu.value(), 12)}},
+             .epsilon = worst.epsilon,
+             .seconds = watch.seconds()}));
   if (std::any_of(records.begin(), records.end(), [](const LedgerRecord& r) { return r.state == "open"; }) &&
       !common.quiet && !common.json)
     fmt::print(stderr, "open: the run has not ended, or was killed; what it had reserved counts as spent\n");

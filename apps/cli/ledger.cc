@@ -12,7 +12,7 @@ namespace {
 
 struct Arguments {
   std::string data, file;
-  std::optional<double> epsilon, delta;
+  std::optional<double> epsilon, delta, plan_epsilon, plan_delta;
   bool none = false;
 };
 
@@ -34,18 +34,49 @@ Result<int> Limit(const Common& common, const Arguments& a) {
   if (a.epsilon) {
     TACIT_TRY(epsilon, Epsilon::Of(*a.epsilon));
   }
-  TACIT_OK(DataLedger::SetLimit(File(a), a.data, epsilon, delta));
+  std::optional<DataLedger::PlanLimit> plans;
+  if (a.plan_delta && !a.plan_epsilon)
+    return Fail(Code::kInvalidArgument, "tacit ledger limit: --plan-delta needs --plan-epsilon beside it");
+  if (a.plan_epsilon) {
+    if (!epsilon)
+      return Fail(
+          Code::kInvalidArgument,
+          "tacit ledger limit: --plan-epsilon is on top of --epsilon; give that too, 0 for no other runs");
+    TACIT_TRY(const Epsilon most, Epsilon::Of(*a.plan_epsilon));
+    TACIT_TRY(const Delta most_delta, Delta::Of(a.plan_delta.value_or(1e-5)));
+    plans = DataLedger::PlanLimit{most, most_delta};
+  }
+  TACIT_OK(DataLedger::SetLimit(File(a), a.data, epsilon, delta, plans));
   if (common.json)
-    return PrintJson({{"data", a.data},
-                      {"file", File(a).string()},
-                      {"limit_epsilon", epsilon ? Number(epsilon->value()) : nlohmann::json(nullptr)},
-                      {"limit_delta", epsilon ? Number(delta.value()) : nlohmann::json(nullptr)}});
+    return PrintJson(
+        {{"data", a.data},
+         {"file", File(a).string()},
+         {"limit_epsilon", epsilon ? Number(epsilon->value()) : nlohmann::json(nullptr)},
+         {"limit_delta", epsilon ? Number(delta.value()) : nlohmann::json(nullptr)},
+         {"plan_limit_epsilon", plans ? Number(plans->epsilon.value()) : nlohmann::json(nullptr)},
+         {"plan_limit_delta", plans ? Number(plans->delta.value()) : nlohmann::json(nullptr)}});
   if (epsilon)
-    fmt::print("Runs on {} may cost ε = {} at δ = {} together.\n", a.data, Digits(epsilon->value()),
-               Digits(delta.value()));
+    fmt::print("Runs on {} may cost ε = {} at δ = {} together{}.\n", a.data, Digits(epsilon->value()),
+               Digits(delta.value()),
+               plans ? fmt::format(", and those that pay by a plan ε = {} at δ = {} on top",
+                                   Digits(plans->epsilon.value()), Digits(plans->delta.value()))
+                     : "");
   else
     fmt::print("{} has no limit now.\n", a.data);
   return 0;
+}
+
+// Of a plan ε is known at its own δ alone.
+double EpsilonOf(const DataRun& r, const std::optional<double>& delta) {
+  return r.plan_epsilon ? *r.plan_epsilon : EpsilonOf(r.mu_squared, delta.value_or(r.delta));
+}
+double DeltaOf(const DataRun& r, const std::optional<double>& delta) {
+  return r.plan_epsilon ? r.delta : delta.value_or(r.delta);
+}
+// At this δ the sum is.
+double DeltaOf(const DataTotal& t, const std::optional<double>& delta) {
+  const double others = t.runs == t.plans ? 0.0 : delta.value_or(t.delta);
+  return t.plans == 0 ? others : AddUp(others, t.plan_delta);
 }
 
 nlohmann::json ToJson(const DataSetRecord& set, const std::optional<double>& delta) {
@@ -57,26 +88,37 @@ nlohmann::json ToJson(const DataSetRecord& set, const std::optional<double>& del
                     {"mode", r.mode},
                     {"state", r.state},
                     {"mu", Number(Root(MuSquared::Proven(r.mu_squared)).value())},
-                    {"epsilon", Number(EpsilonOf(r.mu_squared, delta.value_or(r.delta)))},
-                    {"delta", delta.value_or(r.delta)}});
+                    {"planned", r.plan_epsilon.has_value()},
+                    {"epsilon", Number(EpsilonOf(r, delta))},
+                    {"delta", DeltaOf(r, delta)}});
   for (const DataTotal& t : Totals(set))
     totals.push_back({{"unit", t.unit},
                       {"adjacency", t.adjacency},
                       {"runs", t.runs},
                       {"mu", Number(Root(MuSquared::Proven(t.mu_squared)).value())},
-                      {"epsilon", Number(EpsilonOf(t.mu_squared, delta.value_or(t.delta)))},
-                      {"delta", delta.value_or(t.delta)}});
-  return {{"data", set.id.name},
-          {"limit_epsilon", set.limit_epsilon ? Number(*set.limit_epsilon) : nlohmann::json(nullptr)},
-          {"limit_delta", set.limit_delta ? Number(*set.limit_delta) : nlohmann::json(nullptr)},
-          {"totals", totals},
-          {"runs", runs}};
+                      {"plans", t.plans},
+                      {"plan_epsilon", Number(t.plan_epsilon)},
+                      {"plan_delta", t.plan_delta},
+                      {"epsilon", Number(t.EpsilonAt(delta.value_or(t.delta)))},
+                      {"delta", DeltaOf(t, delta)}});
+  return {
+      {"data", set.id.name},
+      {"limit_epsilon", set.limit_epsilon ? Number(*set.limit_epsilon) : nlohmann::json(nullptr)},
+      {"limit_delta", set.limit_delta ? Number(*set.limit_delta) : nlohmann::json(nullptr)},
+      {"plan_limit_epsilon",
+       set.plan_limit_epsilon ? Number(*set.plan_limit_epsilon) : nlohmann::json(nullptr)},
+      {"plan_limit_delta", set.plan_limit_delta ? Number(*set.plan_limit_delta) : nlohmann::json(nullptr)},
+      {"totals", totals},
+      {"runs", runs}};
 }
 
 void Print(const DataSetRecord& set, const std::optional<double>& delta) {
   fmt::print("{}", Styled(stdout, Style::kBold, set.id.name));
   if (set.limit_epsilon)
     fmt::print("  limit ε = {} at δ = {}", Digits(*set.limit_epsilon), Digits(*set.limit_delta));
+  if (set.plan_limit_epsilon)
+    fmt::print(", for plans ε = {} at δ = {} on top", Digits(*set.plan_limit_epsilon),
+               Digits(*set.plan_limit_delta));
   fmt::print("\n");
   if (set.runs.empty()) {
     fmt::print("  no runs yet\n\n");
@@ -86,12 +128,10 @@ void Print(const DataSetRecord& set, const std::optional<double>& delta) {
   for (const std::size_t column : {0, 1, 2, 3, 4}) table.Left(column);
   for (const DataRun& r : set.runs)
     table.Add({std::filesystem::path(r.run).filename().string(), r.unit, r.adjacency, r.mode, r.state,
-               EpsilonText(EpsilonOf(r.mu_squared, delta.value_or(r.delta))),
-               Digits(delta.value_or(r.delta))});
+               EpsilonText(EpsilonOf(r, delta)), DigitsUp(DeltaOf(r, delta))});
   for (const DataTotal& t : Totals(set))
     table.Add({fmt::format("together ({} run{})", t.runs, t.runs == 1 ? "" : "s"), t.unit, t.adjacency, "",
-               "", EpsilonText(EpsilonOf(t.mu_squared, delta.value_or(t.delta))),
-               Digits(delta.value_or(t.delta))});
+               "", EpsilonText(t.EpsilonAt(delta.value_or(t.delta))), DigitsUp(DeltaOf(t, delta))});
   table.Print(stdout);
   fmt::print("\n");
 }
@@ -152,6 +192,13 @@ void AddLedger(CLI::App& app, Invocation& run) {
       ->type_name("DATA");
   limit->add_option("--epsilon", a->epsilon, "the limit")->type_name("E");
   limit->add_option("--delta", a->delta, "its delta; default 1e-5")->type_name("D");
+  limit
+      ->add_option(
+          "--plan-epsilon", a->plan_epsilon,
+          "on top, for runs that pay by a plan (samples of clients, priv-unit); default: none of them")
+      ->type_name("E");
+  limit->add_option("--plan-delta", a->plan_delta, "its delta, which these runs share; default 1e-5")
+      ->type_name("D");
   limit->add_flag("--none", a->none, "lift the limit");
   file(limit);
   limit->callback([a, &run] { run.action = [a, &run] { return Limit(run.common, *a); }; });

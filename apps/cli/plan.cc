@@ -23,7 +23,9 @@ std::vector<std::size_t> Spread(std::size_t n, std::size_t wanted) {
 
 // ε after each of the rounds picked, ascending: one pass over the schedule.
 std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& picked) {
-  if (std::isinf(p.certified_epsilon)) return std::vector<double>(picked.size(), kInf);
+  // A plan is paid for as a whole.
+  if (std::isinf(p.certified_epsilon) || p.account)
+    return std::vector<double>(picked.size(), p.certified_epsilon);
   std::vector<double> out;
   MuSquared spent{0.0};
   std::size_t next = 0;
@@ -102,12 +104,22 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
            "clients have their own budgets (privacy.budgets); this and the schedule below are of the least "
            "protected client");
   }
+  if (p.sampling.kind != SampleKind::kFull)
+    Line("sampling", fmt::format("{}, {}",
+                                 p.sampling.kind == SampleKind::kPoisson
+                                     ? fmt::format("each of {} clients with probability {} in a round",
+                                                   Grouped(p.clients), Digits(p.sampling.rate.value()))
+                                     : fmt::format("{} of {} clients in a round", Grouped(p.sampling.size),
+                                                   Grouped(p.clients)),
+                                 p.secret() ? "known to the server alone" : "seen by everybody"));
   const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
   if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
                  : fmt::format("{}, clipped to norm {} each{}; sensitivity {}, {} noise",
-                               p.trust == "central" ? "the sum of all clients' updates" : "a client's update",
+                               p.secret()             ? "the sum of the sampled clients' updates"
+                               : p.trust == "central" ? "the sum of all clients' updates"
+                                                      : "a client's update",
                                Digits(p.clip), p.indicator > 0 ? " at first, then by private counts" : "",
                                Digits(p.sensitivity), noise));
   else
@@ -125,7 +137,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                          Grouped(p.rounds), Grouped(p.skipped)));
   fmt::print("\n");
   Table table({"round", "share of μ²", "μ", p.by_client() && p.trust == "local" ? "σ" : "σ of the sum",
-               p.by_client() ? "noise on mean" : "noise on gradient", "ε so far"});
+               p.by_client() ? "noise on mean" : "noise on gradient",
+               p.account ? "ε of the plan" : "ε so far"});
   const std::vector<std::size_t> picked = Spread(p.schedule.size(), rounds);
   const std::vector<double> epsilon = EpsilonAfter(p, picked);
   for (std::size_t i = 0; i < picked.size(); ++i) {
@@ -134,7 +147,9 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                EpsilonText(epsilon[i])});
   }
   table.Print(stdout);
-  if (!exposed)
+  if (p.account)
+    fmt::print("  ε of all rounds together, paid for before the first: {}\n", p.method);
+  else if (!exposed)
     fmt::print("  ε by the exact Gaussian curve; the same noise by the zCDP conversion: {}\n",
                DigitsUp(p.zcdp_epsilon));
   for (const std::string& w : p.warnings) Warn(w);

@@ -88,9 +88,9 @@ Result<int> Show(const Common& common, const Arguments& a, const Config& config,
   hooks.progress = [&](const Progress& p) {
     if (p.metrics != nullptr) headline = Headline(*p.metrics);
     if (!bar.due()) return;
-    const std::string spent = std::isinf(p.epsilon)
-                                  ? "not private"
-                                  : fmt::format("ε {} of {}", DigitsUp(p.epsilon), DigitsUp(budget));
+    const std::string spent = std::isinf(p.epsilon) ? "not private"
+                              : p.planned           ? fmt::format("ε {} planned", DigitsUp(p.epsilon))
+                                          : fmt::format("ε {} of {}", DigitsUp(p.epsilon), DigitsUp(budget));
     bar.Update(static_cast<double>(p.round) / static_cast<double>(p.rounds), p.seconds,
                fmt::format("round {} of {}, {}{}{}", p.round, p.rounds, spent, headline.empty() ? "" : ", ",
                            headline));

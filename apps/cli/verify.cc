@@ -57,7 +57,9 @@ Result<int> Run(const Common& common, const std::string& where, const std::strin
   table.Left(1);
   table.Add({"ε recomputed", fmt::format("{} at δ = {}", EpsilonText(v.epsilon), DigitsUp(v.delta))});
   if (!v.claimed.empty()) table.Add({"ε claimed", v.claimed + " by the paper"});
-  table.Add({"μ recomputed", std::isinf(v.mu) ? "∞" : DigitsUp(v.mu)});
+  table.Add({"μ recomputed", std::isinf(v.mu) && !std::isinf(v.epsilon) ? "none: the plan as a whole"
+                             : std::isinf(v.mu)                         ? "∞"
+                                                                        : DigitsUp(v.mu)});
   table.Add({"from", fmt::format("{} rounds of {} noise, {} unit, {} adjacency", Grouped(v.rounds),
                                  v.mechanism, v.unit, v.adjacency)});
   std::string compared;

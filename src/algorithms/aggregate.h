@@ -27,6 +27,11 @@ struct UpdateNoise {
   std::shared_ptr<const Vec> variance;     // LocalNoise: mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
   const LocalRandomizer* randomizer = nullptr;  // LocalUnit, which needs of the above the clip alone
+  // TrustedServer with a secret sample of at most `most` clients: what the sum is divided by, a public
+  // number, since how many there were is secret. 0: everyone takes part.
+  double expected = 0;
+  std::uint32_t most = 0;
+  std::size_t dim = 0;                     // of an update
   const Claim* claim = nullptr;            // paper mode: what is recorded beside what is charged
 };
 
@@ -182,12 +187,19 @@ struct TrustedServer {
     ClippedUpdate(n, s.update).Entrust(up.update);
     return Ok{};
   }
+  static Bounded Total(const UpdateNoise& n, Sum& sum) {
+    if (n.expected == 0) return sum.total.Total();
+    Private<Vec> zero{Vec(n.dim)};
+    Entrusted nothing;
+    ClippedUpdate(n, zero).Entrust(nothing);
+    return sum.total.Total(n.most, nothing);
+  }
   static Status Mean(const UpdateNoise& n, std::uint32_t t, Sum& sum, LedgerBook& everyone, MeanUpdate& mean,
                      Scratch& s) {
-    const Bounded total = sum.total.Total();
+    const Bounded total = Total(n, sum);
     TACIT_OK(n.mechanism->ReleaseForAll(total, (*n.sigma)[t], everyone, *s.rng, s.noise, s.released));
     if (n.claim != nullptr) everyone.Record(*n.claim);
-    MeanOfUpdates(n, s.released, sum.total.count(), mean);
+    MeanOfUpdates(n, s.released, n.expected > 0 ? n.expected : sum.total.count(), mean);
     return Ok{};
   }
   static std::array<std::size_t, 1> UpLengths(const UpdateNoise& n, std::size_t dim) {

@@ -146,6 +146,35 @@ concept Stateless = Coordinated<A> && HasModel<typename A::Server> &&
                       { client.Round(in, up, scratch) } -> std::same_as<Status>;
                     };
 
+// Who takes part in a round. Begin is called once a round, by one thread; Id by several at once. Nobody takes
+// part twice in one round; there may be nobody at all.
+class Participants {
+ public:
+  virtual ~Participants() = default;
+  virtual std::size_t Begin(std::uint32_t round) = 0;  // how many
+  virtual std::uint32_t Id(std::size_t i) const = 0;  // which client is the i-th of them
+};
+class Everyone final : public Participants {
+ public:
+  explicit Everyone(std::size_t clients) : clients_(clients) {}
+  std::size_t Begin(std::uint32_t) override { return clients_; }
+  std::uint32_t Id(std::size_t i) const override { return static_cast<std::uint32_t>(i); }
+
+ private:
+  std::size_t clients_;
+};
+// A sample that nobody learns but a trusted server; the ledger that pays for its sum knows the same sampler.
+class SecretParticipants final : public Participants {
+ public:
+  explicit SecretParticipants(SecretSampler& sampler) : sampler_(sampler) {}
+  std::size_t Begin(std::uint32_t round) override { return (sample_ = &sampler_.Draw(round))->size(); }
+  std::uint32_t Id(std::size_t i) const override { return (*sample_)[i]; }
+
+ private:
+  SecretSampler& sampler_;
+  const std::vector<std::uint32_t>* sample_ = nullptr;
+};
+
 // Where a runtime gets stateless clients from. Begin is called once a round, by one thread; Id and Make by
 // several at once, so they change nothing. Nobody takes part twice in one round; there may be nobody at all,
 // and then the server gets an empty sum.
@@ -154,6 +183,20 @@ concept ClientSource = Stateless<A> && requires(S source, const S& same, std::ui
   { source.Begin(round) } -> std::same_as<std::size_t>;  // how many take part in this round
   { same.Id(i) } -> std::same_as<std::uint32_t>;  // which client is the i-th of them
   { same.Make(i) } -> std::same_as<typename A::Client>;  // that client
+};
+
+// The source with these participants: make(id) returns a client.
+template <class F>
+class TheseClients {
+ public:
+  TheseClients(Participants& who, F make) : who_(who), make_(std::move(make)) {}
+  std::size_t Begin(std::uint32_t round) { return who_.Begin(round); }
+  std::uint32_t Id(std::size_t i) const { return who_.Id(i); }
+  auto Make(std::size_t i) const { return make_(who_.Id(i)); }
+
+ private:
+  Participants& who_;
+  F make_;
 };
 
 // The source in which clients 0 … n − 1 take part in every round: make(id) returns a client.

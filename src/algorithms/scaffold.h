@@ -5,7 +5,9 @@
 //
 //   client i   K times  y ← y − η_l (∇f_i(y) − c_i + c),  Δ_i = clip_C(y − w), sends it;
 //              c_i ← c_i − c − Δ̃_i/(Kη_l)
-//   server     w ← w + η_g c̄;  c ← −c̄/(Kη_l), the mean of the new c_i
+//   server     w ← w + η_g c̄;  c ← −c̄/(Kη_l), the mean of the new c_i; where a share s of the clients takes
+//   part,
+//              c ← (1 − s) c − s c̄/(Kη_l), and the others keep their c_i
 //
 // Δ̃_i is what client i knows was counted: its released message (or what the server makes of it) with local
 // trust, its own clipped update with a trusted server. c is a function of releases. c_i never leaves client
@@ -23,12 +25,12 @@ struct Scaffold {
     ServerOptimizer server;
     bool control = true;            // false: all control variates stay 0, federated averaging
     std::size_t last = 1;
-    std::vector<std::uint32_t> rounds;      // those that run, ascending, from 1
+    std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
   };
 
   struct Down {
     Public<std::uint32_t> t;
-    Released<Vec> w, c;             // empty in the first round: the public start, and 0
+    Released<Vec> w, c;  // empty in the first round: the public start, and 0
     auto Fields() { return std::tie(t, w, c); }
   };
   using Up = typename Trust::Up;
@@ -52,7 +54,7 @@ struct Scaffold {
     auto State() { return std::tie(control_); }
 
    private:
-    static void Drift(const Vec& own, Vec& drift, const View& c) {      // c − c_i
+    static void Drift(const Vec& own, Vec& drift, const View& c) {  // c − c_i
       drift.resize(own.size());
       for (std::size_t j = 0; j < own.size(); ++j) drift[j] = (c.empty() ? 0.0 : c[j]) - own[j];
     }
@@ -72,20 +74,24 @@ struct Scaffold {
         : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
-      if (answered_ > 0) {
+      if (answered_ > 0 || o_->noise.expected > 0) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1, o_->rate, down.w);
         const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
-        if (o_->control) mean_.value.template Into<&Control>(down.c, unit);
+        const double share =
+            o_->noise.expected > 0 ? o_->noise.expected / static_cast<double>(o_->noise.most) : 1.0;
+        if (o_->control) mean_.value.template Into<&Control>(down.c, unit, share);
       }
       return Advance(down);
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
 
    private:
-    static void Control(const Vec& mean, Vec& c, const double& unit) {      // −c̄/(Kη_l)
+    // (1 − s) c − s c̄/(Kη_l), s the share of clients that took part: c + (s/|S|) Σ (c_i⁺ − c_i).
+    static void Control(const Vec& mean, Vec& c, const double& unit, const double& share) {
       c.resize(mean.size());
-      for (std::size_t j = 0; j < c.size(); ++j) c[j] = -unit * mean[j];
+      for (std::size_t j = 0; j < c.size(); ++j)
+        c[j] = share == 1 ? -unit * mean[j] : (1 - share) * c[j] - share * unit * mean[j];
     }
     const Options* o_;
     LedgerBook* book_;

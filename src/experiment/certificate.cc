@@ -86,9 +86,11 @@ json Certificate(const RunResult& r, const Config& c) {
               "enforced public bounds prove; it is infinite where there are none.");
   if (r.interrupted)
     caveats.push_back(
-        "the run was interrupted; the certificate covers the rounds that were made. The file checkpoint "
-        "holds "
-        "clients' private state: it is not covered and must not be published.");
+        std::string(p.account
+                        ? "the run was interrupted and pays for its whole plan all the same, because when it "
+                          "stopped may depend on what it released. "
+                        : "the run was interrupted; the certificate covers the rounds that were made. ") +
+        "The file checkpoint holds clients' private state: it is not covered and must not be published.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
 
   const bool exposed = p.mechanism == "expose";
@@ -123,6 +125,8 @@ json Certificate(const RunResult& r, const Config& c) {
                           "in every model of the whole run"
                         : "all records of one client, whatever they are and whatever they are replaced by, "
                           "in everything that client sends during the whole run")
+             : p.adjacency == Adjacency::kAddOrRemove
+                 ? "whether one client is there at all, in every model of the whole run"
              : central
                  ? "whether the records of one client count or contribute nothing, in every model of the "
                    "whole run"
@@ -145,12 +149,23 @@ json Certificate(const RunResult& r, const Config& c) {
             "everything "
             "that client sends during the whole run"
           : "whether one record of one client is there, in everything that client sends during the whole run";
-  const char* against = exposed   ? "nobody"
-                        : central ? "every client, and anyone who sees the models, but not the server: it is "
-                                    "trusted with every client's clipped update, and with the noise"
-                                  : "the server, every other client, and anyone who sees all messages: local "
-                                    "differential privacy, no "
-                                    "trusted party";
+  // Every client knows its own turns. In samples of a fixed size they say something about the others'.
+  const bool fixed = p.sampling.kind == SampleKind::kFixed;
+  const char* against =
+      exposed ? "nobody"
+      : p.secret() && fixed
+          ? "every client by itself, and anyone who sees the models, but not clients who tell "
+            "each other when they took part, not anyone who sees which clients the server "
+            "hears from, and not the server: it is trusted with who takes part, with every "
+            "client's clipped update, and with the noise"
+      : p.secret() ? "every client, and anyone who sees the models, but not anyone who sees which clients "
+                     "the server hears from, and not the server: it is trusted with who takes part, with "
+                     "every client's clipped update, and with the noise"
+      : central    ? "every client, and anyone who sees the models, but not the server: it is "
+                     "trusted with every client's clipped update, and with the noise"
+                   : "the server, every other client, and anyone who sees all messages: local "
+                     "differential privacy, no "
+                     "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
   return {
       {"format", "tacit-certificate-1"},
@@ -174,6 +189,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"person_bound", person ? json(p.person_bound) : json(nullptr)},
         {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
         {"adjacency", Name(p.adjacency)},
+        {"sampling", SamplingJson(p)},
         {"per_client_epsilon", per_client},
         {"protects", protects},
         {"against", against},
@@ -181,7 +197,11 @@ json Certificate(const RunResult& r, const Config& c) {
          std::string(person          ? ""
                      : p.by_client() ? "several clients with the same person's records together; "
                                      : "several records of one person together; ") +
-             "who takes part and how the rows are split among clients, which are taken as given; the public "
+             (p.secret()
+                  ? "how many clients there are and how the rows are split among them, which are taken as "
+                    "given; the public "
+                  : "who takes part and how the rows are split among clients, which are taken as given; the "
+                    "public ") +
              "constants of the config; and other runs on the same data, whose costs add up"}}},
       {"enforced",
        {{"clip", p.clipped ? json(p.clip) : json(nullptr)},
@@ -192,7 +212,8 @@ json Certificate(const RunResult& r, const Config& c) {
         {"sensitivity", Number(sensitivity)},
         {"sensitivity_includes",
          "floating-point error of the sums; the lattice adds its own rounding in each release"},
-        {"composition", "exact Gaussian differential privacy, rounded up"},
+        {"composition", p.account ? "of all planned releases, fixed before the first: " + p.method
+                                  : "exact Gaussian differential privacy, rounded up"},
         {"charged_before_release", true}}},
       {"mechanism",
        {{"name", p.mechanism},
@@ -205,6 +226,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"skipped", p.skipped},
         {"interrupted", r.interrupted}}},
       {"releases", releases},
+      {"account", AccountJson(p)},
       {"clients", p.clients},
       {"data",
        {{"source", c.data.source},
@@ -237,7 +259,22 @@ std::string CertificateText(const json& j) {
                                 p.at("delta").get<double>()));
   if (!p.at("claimed_epsilon").is_null())
     line("claimed", fmt::format("epsilon = {:g}  by the paper", p.at("claimed_epsilon").get<double>()));
-  line("Gaussian DP", p.at("mu").is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p.at("mu"), 6)));
+  // Certificates of earlier versions know no plans and no samples.
+  if (const json account = j.value("account", json(nullptr)); !account.is_null()) {
+    std::size_t releases = 0;
+    for (const json& e : account.at("events")) releases += e.at("count").get<std::size_t>();
+    line("account", fmt::format("{} releases, all planned before the first", releases));
+  } else {
+    line("Gaussian DP", p.at("mu").is_string() ? "mu = inf" : fmt::format("mu = {}", UpText(p.at("mu"), 6)));
+  }
+  if (const json sampling = p.value("sampling", json(nullptr)); !sampling.is_null())
+    line("sampling",
+         fmt::format("{}, {}",
+                     sampling.at("kind") == "poisson"
+                         ? fmt::format("every client with probability {:g} in a round",
+                                       sampling.at("rate").get<double>())
+                         : fmt::format("{} clients in a round", sampling.at("clients").get<std::size_t>()),
+                     sampling.at("secret").get<bool>() ? "secret" : "public: nothing is credited for it"));
   // Certificates of earlier versions know no persons.
   const json most = p.value("records_per_person", json(nullptr)),
              bound = p.value("person_bound", json(nullptr));

@@ -32,14 +32,18 @@ void Checkpoint::Writer::Header(const Sha256::Digest& config, const Standing& at
   Put(at.finished);
   Put(std::vector<char>(at.held.begin(), at.held.end()));
   // Runs of equal figures: a million equal accounts are one pair.
-  std::vector<std::uint64_t> counts;
-  std::vector<double> figures;
-  for (const MuSquared m : at.spent) {
-    if (figures.empty() || m.value() != figures.back()) figures.push_back(m.value()), counts.push_back(0);
-    ++counts.back();
-  }
-  Put(counts);
-  Put(figures);
+  const auto put = [this](const auto& all, auto value) {
+    std::vector<std::uint64_t> counts;
+    std::vector<decltype(value(all[0]))> figures;
+    for (const auto& m : all) {
+      if (figures.empty() || value(m) != figures.back()) figures.push_back(value(m)), counts.push_back(0);
+      ++counts.back();
+    }
+    Put(counts);
+    Put(figures);
+  };
+  put(at.spent, [](MuSquared m) { return m.value(); });
+  if (!at.left.empty()) put(at.left, [](std::uint64_t n) { return n; });
 }
 
 Status Checkpoint::Writer::Commit() {
@@ -50,7 +54,8 @@ Status Checkpoint::Writer::Commit() {
 }
 
 Result<Standing> Checkpoint::Reader::Open(std::string_view bytes, const std::string& name,
-                                          const Sha256::Digest& config, std::size_t clients) {
+                                          const Sha256::Digest& config, std::size_t clients,
+                                          std::size_t planned) {
   const Error broken =
       Fail(Code::kMalformed,
            "{}: is not a whole checkpoint; it was changed or cut: start again with `tacit train`", name);
@@ -87,6 +92,15 @@ Result<Standing> Checkpoint::Reader::Open(std::string_view bytes, const std::str
     at.spent.insert(at.spent.end(), static_cast<std::size_t>(counts[i]), MuSquared::Proven(figures[i]));
   }
   if (at.spent.size() != clients) return broken;
+  if (planned == 0) return at;
+  std::vector<std::uint64_t> left;
+  counts.clear();
+  if (!Get(counts) || !Get(left) || counts.size() != left.size()) return broken;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > planned - at.left.size()) return broken;
+    at.left.insert(at.left.end(), static_cast<std::size_t>(counts[i]), left[i]);
+  }
+  if (at.left.size() != planned) return broken;
   return at;
 }
 

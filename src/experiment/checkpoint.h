@@ -29,6 +29,7 @@ struct Standing {
   bool finished = false;                    // every round is made and Finish was called
   std::string held;                         // trace lines that leave with this checkpoint
   std::vector<MuSquared> spent;             // per client
+  std::vector<std::uint64_t> left;          // PlannedReleases::left(), where the run has a plan
 };
 
 class Checkpoint {
@@ -47,21 +48,21 @@ class Checkpoint {
     return out.Commit();
   }
 
-  // Into a server and clients as the run's config makes them; accounts: how many pay. kNotFound: there is
-  // none.
+  // Into a server and clients as the run's config makes them; accounts: how many pay; planned: numbers in
+  // Standing::left. kNotFound: there is none.
   template <Coordinated A>
   static Result<Standing> Load(const std::filesystem::path& file, const Sha256::Digest& config,
-                               std::size_t accounts, typename A::Server& server, typename A::Down& down,
-                               std::span<typename A::Client> clients) {
+                               std::size_t accounts, std::size_t planned, typename A::Server& server,
+                               typename A::Down& down, std::span<typename A::Client> clients) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
-    return Parse<A>(bytes, file.string(), config, accounts, server, down, clients);
+    return Parse<A>(bytes, file.string(), config, accounts, planned, server, down, clients);
   }
   template <Coordinated A>
   static Result<Standing> Parse(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
-                                std::size_t accounts, typename A::Server& server, typename A::Down& down,
-                                std::span<typename A::Client> clients) {
+                                std::size_t accounts, std::size_t planned, typename A::Server& server,
+                                typename A::Down& down, std::span<typename A::Client> clients) {
     Reader in;
-    TACIT_TRY(Standing at, in.Open(bytes, name, config, accounts));
+    TACIT_TRY(Standing at, in.Open(bytes, name, config, accounts, planned));
     bool ok = in.GetAll(server.State()) && in.GetAll(down.Fields());
     if constexpr (Resumable<typename A::Client>)
       for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
@@ -100,7 +101,7 @@ class Checkpoint {
     std::string_view rest;
 
     Result<Standing> Open(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
-                          std::size_t clients);
+                          std::size_t clients, std::size_t planned);
     template <class... T> bool GetAll(const std::tuple<T&...>& state) {
       return std::apply([&](T&... v) { return (Get(v) && ...); }, state);
     }

@@ -240,6 +240,15 @@ std::vector<Section> Describe(Config& c) {
     s.Number(
         "proximal", &c.algorithm.proximal, AtLeast(0),
         "dp-fedavg, fedexp: weight of the squared distance to the global model in local steps (FedProx)");
+    s.Choice(
+        "sampling", &c.algorithm.sampling, {"full", "fixed", "poisson"},
+        "unit = client: who takes part in a round: everyone, sample_clients of them, or each with "
+        "probability sample_rate; secret and credited with trust = central, e.g. sampling = \"poisson\", "
+        "sample_rate = 0.01");
+    s.Number("sample_rate", &c.algorithm.sample_rate, Between(0, 1),
+             "sampling = poisson: probability with which a client takes part in a round");
+    s.Count("sample_clients", &c.algorithm.sample_clients, {.lower = 0, .upper = 0x1p28},
+            "sampling = fixed: clients of a round");
     s.Number(
         "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
         "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");

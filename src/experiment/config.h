@@ -81,6 +81,9 @@ struct Config {
     double server_momentum = 0.9, server_second = 0.99, server_floor = 1e-3;
     double clip_quantile = 0.0, clip_rate = 0.2, clip_share = 0.01;  // quantile 0: the clip is fixed
     std::size_t last = 0;  // iterates that the model is the mean of; 0: as the paper
+    std::string sampling = "full";
+    double sample_rate = 0.0;  // poisson; 0: not given
+    std::size_t sample_clients = 0;  // fixed; 0: not given
     double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
   } algorithm;
   struct {

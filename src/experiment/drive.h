@@ -30,11 +30,12 @@ class Drive {
   static constexpr bool kRemember = std::is_same_v<Cohort, std::vector<typename A::Client>>;
 
  public:
-  Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients)
+  Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
       : s_(s),
         r_(r),
         server_(server),
         clients_(clients),
+        who_(who),
         noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
                                                       : NoiseSource{}),
         runtime_(Threads(s), noise_),
@@ -51,8 +52,7 @@ class Drive {
     if (!from.finished) {
       const Watcher watcher{.before = [this](std::uint32_t round) { return Before(round); },
                             .after = [this](const RoundReport& report) { return After(report); }};
-      Status done = from.rounds_done == 0 ? runtime_.Run(server_, clients_, watcher)
-                                          : runtime_.Resume(server_, clients_, watcher);
+      Status done = Go(from.rounds_done == 0, watcher);
       if (!done.ok()) {
         if (done.error().code != Code::kInterrupted) return done;
         r_.interrupted = true;
@@ -77,6 +77,13 @@ class Drive {
       return clients_;
     else
       return {};
+  }
+  Status Go(bool first, const Watcher& watcher) {
+    if constexpr (kRemember)
+      return first ? runtime_.Run(server_, clients_, who_, watcher)
+                   : runtime_.Resume(server_, clients_, who_, watcher);
+    else
+      return first ? runtime_.Run(server_, clients_, watcher) : runtime_.Resume(server_, clients_, watcher);
   }
   // The model into mean_; how far the clients' models are from it, where they have their own.
   std::optional<double> Model() {
@@ -121,8 +128,9 @@ class Drive {
     if (s_.vault == nullptr) return from;
     from.spent.assign(s_.plan.clients, MuSquared{0.0});
     if (s_.resuming) {
-      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, server_,
-                                       runtime_.down(), Remembering());
+      const std::size_t planned = s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0;
+      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned,
+                                       server_, runtime_.down(), Remembering());
       if (found.ok())
         from = *std::move(found);
       else if (found.error().code != Code::kNotFound)      // none: nothing had left before the crash
@@ -135,7 +143,7 @@ class Drive {
             "{}: {} has changed since the run began; put the data back as it was, or start again with "
             "`tacit train`",
             r_.folder.string(), s_.config.data.source);
-      TACIT_OK(s_.book->Resume(s_.vault.get(), from.spent));
+      TACIT_OK(s_.book->Resume(s_.vault.get(), from.spent, from.left));
       TACIT_OK(RestoreTrace(from));
     } else {
       s_.book->Attach(s_.vault.get());
@@ -179,7 +187,8 @@ class Drive {
   Status Before(std::uint32_t round) {
     if (s_.hooks.interrupt != nullptr && s_.hooks.interrupt->load())
       return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, s_.plan.rounds);
-    if (s_.vault == nullptr || r_.rounds_done < reserved_until_) return Ok{};
+    // A plan is durable as a whole before the first round.
+    if (s_.vault == nullptr || s_.plan.account || r_.rounds_done < reserved_until_) return Ok{};
     // As many rounds again as were made: few writes, and a crash never costs more than was spent.
     reserved_until_ = r_.rounds_done + std::max(s_.config.experiment.reserve, r_.rounds_done);
     std::vector<MuSquared> per_plan(charges_.size(), MuSquared{0.0});
@@ -191,15 +200,23 @@ class Drive {
   }
 
   Status After(const RoundReport& report) {
-    r_.bytes_up += report.bytes_up;
-    r_.bytes_down += report.bytes_down;
-    r_.answers.Add(report.answers);
     const std::size_t k = r_.rounds_done++;
+    if (s_.plan.secret()) {      // how much was really sent, or did not arrive, would tell who took part
+      const double part = static_cast<double>(k + 1) / static_cast<double>(s_.plan.schedule.size());
+      r_.bytes_up = static_cast<std::size_t>(part * static_cast<double>(s_.plan.bytes_up));
+      r_.bytes_down = static_cast<std::size_t>(part * static_cast<double>(s_.plan.bytes_down));
+    } else {
+      r_.bytes_up += report.bytes_up;
+      r_.bytes_down += report.bytes_down;
+      r_.answers.Add(report.answers);
+    }
     const bool point =
         report.last || (k + 1) % every_ == 0 || k + s_.config.experiment.tail >= s_.plan.schedule.size();
     if (point || Elapsed() - shown_ > 0.1) {
       shown_ = Elapsed();
-      epsilon_ = GdpEpsilon(Root(s_.book->largest_spent()), Delta::Proven(s_.plan.delta)).upper;
+      epsilon_ = s_.plan.account
+                     ? s_.plan.certified_epsilon  // of the whole plan: no part of it has one of its own
+                     : GdpEpsilon(Root(s_.book->largest_spent()), Delta::Proven(s_.plan.delta)).upper;
     }
     if (point) {
       const double before = Elapsed();
@@ -215,17 +232,17 @@ class Drive {
         if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
         if constexpr (requires { server_.clip_scale(); })
           line["clip"] = Number(s_.plan.clip * server_.clip_scale());
-        line["answered"] = report.answers.taken;
+        if (!s_.plan.secret()) line["answered"] = report.answers.taken;
         if (const nlohmann::json missed = Missed(r_.answers); !missed.empty()) line["missed"] = missed;
         held_ += line.dump() + "\n";
       }
       aside_ += Elapsed() - before;
     }
     if (report.last || Elapsed() >= next_checkpoint_) TACIT_OK(Keep(report.last));
-    const bool out = s_.vault == nullptr || held_.empty();      // metrics leave with their checkpoint
+    const bool out = s_.vault == nullptr || held_.empty();  // metrics leave with their checkpoint
     if (s_.hooks.progress)
       s_.hooks.progress({report.round, s_.plan.rounds, epsilon_, seconds_before_ + Elapsed(),
-                         out && latest_ ? &*latest_ : nullptr});
+                         out && latest_ ? &*latest_ : nullptr, s_.plan.account.has_value()});
     if (out) latest_.reset();
     return Ok{};
   }
@@ -243,7 +260,10 @@ class Drive {
                 .seconds = seconds_before_ + before - aside_,
                 .finished = finished,
                 .held = held_,
-                .spent = {}};
+                .spent = {},
+                .left = {}};
+    if (s_.book->plan() != nullptr)
+      at.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
     TACIT_OK(Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
                                  Remembering()));
@@ -265,19 +285,20 @@ class Drive {
   RunResult& r_;
   typename A::Server& server_;
   Cohort& clients_;
+  Participants& who_;
   NoiseSource noise_;
   ThreadRuntime<A> runtime_;
   std::vector<std::vector<MuSquared>> charges_;
   std::size_t every_;
   Vec mean_;
   std::vector<MuSquared> ahead_;
-  std::size_t reserved_until_ = 0;               // rounds whose budget is durable
+  std::size_t reserved_until_ = 0;  // rounds whose budget is durable
   std::chrono::steady_clock::time_point begin_;
-  double seconds_before_ = 0, aside_ = 0;        // of earlier processes; measuring and keeping
+  double seconds_before_ = 0, aside_ = 0;  // of earlier processes; measuring and keeping
   double epsilon_ = 0, shown_ = -1, next_checkpoint_ = 0;
   std::ofstream trace_;
   std::uint64_t trace_bytes_ = 0;
-  std::string held_;                             // trace lines that wait for their checkpoint
+  std::string held_;  // trace lines that wait for their checkpoint
   std::optional<Metrics> latest_;
 };
 

@@ -85,10 +85,11 @@ Killed KillAfter(std::uint64_t microseconds, Work work) {
   return out;
 }
 
-inline void KillRuns(const std::filesystem::path& where, std::size_t kills) {
+inline void KillRuns(const std::filesystem::path& where, std::size_t kills,
+                     const std::vector<Assignment>& more = {}) {
   namespace fs = std::filesystem;
   fs::remove_all(where);
-  const auto reference = Train(ResumeConfig(where / "reference"));
+  const auto reference = Train(ResumeConfig(where / "reference", more));
   ASSERT_TRUE(reference.ok()) << reference.error().message;
   const std::string model = ReadFile(reference->folder / "model.npy");
   const std::string trace = ReadFile(reference->folder / "trace.jsonl");
@@ -100,7 +101,7 @@ inline void KillRuns(const std::filesystem::path& where, std::size_t kills) {
   const auto window = static_cast<std::uint64_t>(1e6 * (0.03 + 1.1 * reference->seconds));
   while (killed < kills) {
     const fs::path output = where / fmt::format("run{}", runs++);
-    const Config config = ResumeConfig(output);
+    const Config config = ResumeConfig(output, more);
     for (bool done = false; !done;) {
       const fs::path folder = FolderIn(output);
       const bool begun = !folder.empty() && fs::exists(folder / "config.toml");
@@ -134,10 +135,7 @@ inline void KillRuns(const std::filesystem::path& where, std::size_t kills) {
       const auto data = DataLedger::Read(output / "ledger.db");
       ASSERT_TRUE(data.ok()) << data.error().message;
       ASSERT_EQ(data->size(), 1u);
-      EXPECT_GE(
-          GdpEpsilon(Root(MuSquared::Proven(Totals(data->front()).front().mu_squared)), Delta::Proven(delta))
-              .upper,
-          released);
+      EXPECT_GE(Totals(data->front()).front().EpsilonAt(delta), released);
     }
     const fs::path folder = FolderIn(output);
     EXPECT_EQ(ReadFile(folder / "model.npy"), model) << "run " << runs;

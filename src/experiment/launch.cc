@@ -44,17 +44,23 @@ Holding HoldingOf(Session& s, std::uint32_t i) {
           &s.book->account(i)};
 }
 
+std::unique_ptr<Participants> WhoTakesPart(Session& s) {
+  if (s.sampler != nullptr) return std::make_unique<SecretParticipants>(*s.sampler);
+  return std::make_unique<Everyone>(s.plan.clients);
+}
+
 // Clients as `make` makes them: kept for the run, or made when it is their turn.
 template <class A, class Make>
 Status DriveAll(Session& s, RunResult& r, typename A::Server& server, Make make) {
+  const std::unique_ptr<Participants> who = WhoTakesPart(s);
   if constexpr (Stateless<A>) {
-    EveryClient source(s.plan.clients, make);
-    return Drive<A, decltype(source)>(s, r, server, source).Run();
+    TheseClients source(*who, make);
+    return Drive<A, decltype(source)>(s, r, server, source, *who).Run();
   } else {
     std::vector<typename A::Client> clients;
     clients.reserve(s.plan.clients);
     for (std::uint32_t i = 0; i < s.plan.clients; ++i) clients.push_back(make(i));
-    return Drive<A, decltype(clients)>(s, r, server, clients).Run();
+    return Drive<A, decltype(clients)>(s, r, server, clients, *who).Run();
   }
 }
 
@@ -139,6 +145,9 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .sigma = s.plan.noise[at],
                .variance = shared,
                .mechanism = s.mechanism.get(),
+               .expected = s.plan.secret() ? s.plan.expected() : 0,
+               .most = static_cast<std::uint32_t>(s.plan.clients),
+               .dim = s.plan.dim,
                .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
     o.last = s.plan.last;
     o.server = OptimizerOf(c);

@@ -8,6 +8,7 @@
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
 #include "experiment/build.h"
+#include "privacy/calibrate.h"
 #include "privacy/claims.h"
 #include "privacy/joint_release.h"
 #include "privacy/schedule.h"
@@ -31,10 +32,17 @@ const std::vector<AlgorithmEntry>& Algorithms() {
 
 double Plan::EpsilonAfter(std::size_t k) const {
   if (std::isinf(certified_epsilon)) return kInf;
+  if (account) return certified_epsilon;
   MuSquared spent{0.0};
   for (std::size_t i = 0; i <= k && i < schedule.size(); ++i)
     spent = spent + Squared(Mu::Proven(schedule[i].mu));
   return GdpEpsilon(Root(spent), Delta::Proven(delta)).upper;
+}
+
+double Plan::expected() const {
+  if (sampling.kind == SampleKind::kFull) return static_cast<double>(clients);
+  if (sampling.kind == SampleKind::kFixed) return static_cast<double>(sampling.size);
+  return sampling.rate.value() * static_cast<double>(clients);
 }
 
 std::string ClientUnitText(const Config& c) {
@@ -204,10 +212,17 @@ Status CheckConstants(const Config& c) {
         "privacy.trust = \"central\": primal-dual has its noise at the clients; set it to local, or use "
         "fedexp, dp-fedavg or dp-scaffold");
   if (by_client) {
-    if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove))
+    if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove) &&
+        (c.privacy.trust != "central" || c.algorithm.sampling != "poisson"))
       return Fail(Code::kUnsupported,
                   "privacy.adjacency = \"add-remove\": who takes part is public here, so a client cannot be "
-                  "hidden, only what it has; use replace-one or zero-out with privacy.unit = \"client\"");
+                  "hidden, only what it has; use replace-one or zero-out with privacy.unit = \"client\", or "
+                  "privacy.trust = \"central\" with algorithm.sampling = \"poisson\"");
+    if (c.algorithm.name == "dp-scaffold" && c.algorithm.sampling == "fixed" && c.privacy.trust == "central")
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.sampling = \"fixed\": clients of dp-scaffold remember their turns, which in samples "
+          "of a fixed size depend on everybody's, and no amplification is proved; use poisson");
     if (c.algorithm.mode == "paper" && !c.privacy.budgets.empty())
       return Fail(
           Code::kUnsupported,
@@ -289,6 +304,94 @@ Status CheckConstants(const Config& c) {
   return Ok{};
 }
 
+// Who takes part in a round, as the config has it.
+Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
+  const auto& a = c.algorithm;
+  const bool poisson = a.sampling == "poisson", fixed = a.sampling == "fixed";
+  if (!poisson && a.sample_rate != 0)
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.sample_rate = {:g}: is for algorithm.sampling = \"poisson\"; set that, or leave it out",
+        a.sample_rate);
+  if (!fixed && a.sample_clients != 0)
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.sample_clients = {}: is for algorithm.sampling = \"fixed\"; set that, or leave it out",
+        a.sample_clients);
+  if (!poisson && !fixed) return Sampling{};
+  if (c.privacy.unit != "client")
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.sampling = \"{}\": clients are sampled where they are what is hidden; set privacy.unit "
+        "= \"client\", or sampling = \"full\"",
+        a.sampling);
+  if (a.mode != "certified")
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.sampling = \"{}\": the papers have every client in every round; use certified mode",
+        a.sampling);
+  if (c.privacy.trust != "central")
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.sampling = \"{}\": a server that is not trusted sees who answers, so a sample hides "
+        "nobody from it; set privacy.trust = \"central\", or sampling = \"full\"",
+        a.sampling);
+  if (poisson) {
+    if (!(a.sample_rate > 0))
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.sample_rate is not set: sampling = \"poisson\" needs the probability with which a "
+          "client takes part; set it, e.g. to 0.01");
+    return Sampling{.kind = SampleKind::kPoisson, .rate = Probability::Proven(a.sample_rate), .size = 0};
+  }
+  if (a.sample_clients == 0 || a.sample_clients > clients)
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.sample_clients = {}: sampling = \"fixed\" needs how many of the {} clients take part "
+        "in a round",
+        a.sample_clients, clients);
+  if (c.privacy.adjacency != Name(Adjacency::kReplaceOne))
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.sampling = \"fixed\": which of a fixed number take part depends on everybody who is "
+        "there, so neighbours differ by replacing one; set privacy.adjacency = \"replace-one\", or use "
+        "poisson");
+  // Who has a turn is known to every client of itself, and a turn that one has another has not: seen from one
+  // client the others are sampled from one fewer.
+  const double others = static_cast<double>(clients) - 1, wanted = static_cast<double>(a.sample_clients);
+  return Sampling{.kind = SampleKind::kFixed,
+                  .rate = Probability::Proven(wanted < others ? DivUp(wanted, others) : 1.0),
+                  .size = static_cast<std::uint32_t>(a.sample_clients)};
+}
+
+// The noise with which so many sums over secret samples keep (ε, δ): the inverse of the account, with room
+// for what the mechanism adds to the sensitivity.
+Result<NoiseStd> SampledNoise(const Plan& p, L2Bound sensitivity, const Mechanism& mechanism,
+                              std::size_t rounds) {
+  const Epsilon epsilon = Epsilon::Proven(p.epsilon);
+  const Delta delta = Delta::Proven(p.delta);
+  TACIT_TRY(const Calibration found, CalibrateNoise({.adjacency = p.adjacency,
+                                                     .rounds = static_cast<double>(rounds),
+                                                     .rate = p.sampling.rate.value(),
+                                                     .fixed_size = p.sampling.kind == SampleKind::kFixed},
+                                                    epsilon, delta));
+  const double mu = NextDown(NextDown(1 / found.value) - mechanism.OverheadMu(p.released()));
+  for (double room = 1; mu > 0 && room < 2; room = 1 + 2 * (room - 1) + 1e-10) {
+    const auto sigma = NoiseStd::Of(DivUp(MulUp(sensitivity.value(), room), mu));
+    if (!sigma.ok()) break;
+    Accountant account(p.adjacency);
+    TACIT_OK(account.Compose(
+        OnSecretSample(p.sampling, mechanism.EventFor(sensitivity, *sigma, p.released())), rounds));
+    TACIT_TRY(const Bracket reached, account.EpsilonAt(delta));
+    if (reached.upper <= p.epsilon) return *sigma;
+  }
+  return Fail(
+      Code::kBudget,
+      "privacy.epsilon = {:g}: no noise in reach keeps it over {} rounds with {} parameters; raise it, or "
+      "lower algorithm.rounds",
+      p.epsilon, rounds, p.dim);
+}
+
 // The theory's constants for this problem, and warnings where they do not apply.
 PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objective& f, double scale,
                         Plan& p) {
@@ -341,6 +444,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.epsilon = c.privacy.epsilon;
   p.delta = c.privacy.delta;
   p.clip = c.privacy.clip;
+  TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
   TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
@@ -359,7 +463,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const bool exposed = c.privacy.mechanism == "expose";
   const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
   // What the noise of a release is divided by where it enters a mean.
-  const double m = !by_client ? static_cast<double>(divided) / n : central ? n : 1.0;
+  const double m = !by_client ? static_cast<double>(divided) / n : central ? p.expected() : 1.0;
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
@@ -380,7 +484,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     // A quadratic with that curvature shrinks a round's noise by the factor of a round each time after.
     p.mu_f = c.algorithm.strong_convexity >= 0 ? c.algorithm.strong_convexity : c.model.l2;
     // Where the model is a mean of all iterates, every round counts alike.
-    const double shrink = isrl ? 0.0 : c.algorithm.local_rate * p.mu_f;      // of one local step
+    const double shrink = isrl ? 0.0 : c.algorithm.local_rate * p.mu_f;  // of one local step
     if (shrink >= 1 && c.algorithm.allocation == "dynamic" && certified)
       return Fail(
           Code::kInvalidArgument,
@@ -465,6 +569,15 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   Shares shares = UniformShares(p.rounds);
   if (!certified && !primal_dual) {
     // the same noise in every round, as these papers have it
+  } else if (p.secret()) {
+    // the same too: the account has one line, and equal rounds are best where all count alike
+    if ((c.algorithm.allocation == "geometric" && c.algorithm.ratio != 1) ||
+        (c.algorithm.allocation == "dynamic" && p.factor < 1))
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.allocation = \"{}\": with samples of clients the noise is the same in every round; set "
+          "static",
+          c.algorithm.allocation);
   } else if (c.algorithm.allocation == "geometric" && !exposed) {
     shares = GeometricShares(p.rounds, c.algorithm.ratio);
     if (std::isfinite(c.algorithm.variance_cap))
@@ -527,11 +640,22 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   for (std::size_t t = 0; t < p.rounds; ++t)
     if (!shares.skipped(t)) active.push_back(static_cast<std::uint32_t>(t + 1));
   p.skipped = p.rounds - active.size();
+  std::optional<NoiseStd> sampled;  // with secret samples one noise for all rounds
+  if (p.secret() && !exposed) {
+    TACIT_TRY(sampled, SampledNoise(p, charged, *mechanism, p.rounds));
+    if (sampled->value() * sampled->value() > c.algorithm.variance_cap)
+      return Fail(
+          Code::kBudget,
+          "algorithm.variance_cap = {:g}: this sampling needs variance {:.6g} in every round; raise it or "
+          "privacy.epsilon, or lower algorithm.rounds",
+          c.algorithm.variance_cap, sampled->value() * sampled->value());
+  }
   const auto sigmas = [&](Mu mu) -> Result<NoisePlan> {
     NoisePlan plan;
+    if (sampled) return NoisePlan(active.size(), *sampled);
     plan.reserve(active.size());
     Vec nominal(p.rounds);
-    if (certified) {      // a round's share is for all its releases
+    if (certified) {  // a round's share is for all its releases
       const Mu one = Mu::Proven(std::max(0.0, NextDown(mu.value() / std::sqrt(static_cast<double>(p.each)))));
       TACIT_TRY(nominal, Calibrate(shares, one, relative, absolute));
     } else {
@@ -553,7 +677,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.noise_of.assign(p.clients, 0);
   TACIT_TRY(NoisePlan everyone, sigmas(budget));
   p.noise.push_back(std::make_shared<const NoisePlan>(std::move(everyone)));
-  const bool unlimited = exposed || !certified;
+  const bool unlimited = exposed || !certified || sampled.has_value();
   p.budgets.assign(p.clients, unlimited ? MuSquared::Proven(kInf) : BudgetOf(budget));
   std::vector<double> seen = {c.privacy.epsilon};
   for (std::size_t i = 0; i < c.privacy.budgets.size(); ++i) {
@@ -585,7 +709,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   if (!exposed) {
     for (const auto& noise : p.noise) {
       const auto [least, highest] = std::minmax_element(noise->begin(), noise->end());
-      const double longest = p.square > 0 ? clip.value() * (1 + x) : record;      // of one term, at most
+      const double longest = p.square > 0 ? clip.value() * (1 + x) : record;  // of one term, at most
       TACIT_OK(mechanism->CheckRange(static_cast<double>(most) * longest, *least));
       TACIT_OK(mechanism->CheckRange(0, *highest));
       // What one client pays for floating point and lattice must stay below the clip: see Bounded.
@@ -612,7 +736,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     PlannedRound r{.round = active[k], .share = shares.share(active[k] - 1)};
     r.sigma = exposed ? 0 : sigma.value();
     r.noise_on_mean = r.sigma / m;
-    double one = kInf;      // μ of one release
+    double one = kInf;  // μ of one release
     if (bound && !exposed) {
       const PrivacyEvent event = mechanism->EventFor(*bound, sigma, p.released());
       if (const auto* g = std::get_if<GaussianEvent>(&event)) one = g->mu.value();
@@ -629,6 +753,17 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const Interval certified_epsilon = GdpEpsilon(Root(spent), delta);
   p.certified_epsilon = certified_epsilon.upper;
   p.certified_epsilon_lower = certified_epsilon.lower;
+  if (sampled) {
+    p.account.emplace(p.adjacency);
+    TACIT_OK(p.account->Compose(
+        OnSecretSample(p.sampling, mechanism->EventFor(charged, *sampled, p.released())), active.size()));
+  }
+  if (p.account) {
+    TACIT_TRY(const Bracket of_plan, p.account->EpsilonAt(delta));
+    p.certified_epsilon = of_plan.upper;
+    p.certified_epsilon_lower = of_plan.lower;
+    p.method = of_plan.method;
+  }
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
   if (exposed)
     p.warnings.push_back(
@@ -636,7 +771,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "privacy.epsilon says");
   if (stated) {
     const double z = c.algorithm.noise_multiplier, extra = p.square * clip.value() / z;
-    const double each = 4 / (z * z) + extra * extra;      // sum and squared lengths accounted apart
+    const double each = 4 / (z * z) + extra * extra;  // sum and squared lengths accounted apart
     const Mu mu = Mu::Proven(std::sqrt(central ? static_cast<double>(p.rounds) * each : 4 / (z * z)));
     p.claimed_epsilon = p.epsilon = GdpEpsilon(mu, delta).upper;
     p.claim_source = !central ? "DP-FedEXP, Proposition 4.1: one message of one client; a run has one a round"
@@ -678,18 +813,21 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     }
   }
   const std::size_t length = sizeof(std::uint64_t), vector = length + p.dim * sizeof(double);
-  if (!primal_dual) {      // the model is not in the first broadcast; who remembers has one more
+  if (!primal_dual) {  // the model is not in the first broadcast; who remembers has one more
     const bool control = c.algorithm.name == "dp-scaffold", local_noise = !by_client && !isrl;
     const bool remember = control || local_noise;
-    const std::size_t models = active.size() - (remember ? 0 : 1), vectors = control ? 2 : 1;
-    const std::size_t lengths = remember ? 2 : 1;      // vectors of a message, empty ones included
+    const std::size_t vectors = control ? 2 : 1;
+    const std::size_t lengths = remember ? 2 : 1;  // vectors of a message, empty ones included
     const std::size_t up = kFrameHeader + (local_noise ? 2 : 1) * length +
                            (local_noise ? vectors : 1) * p.released() * sizeof(double);
-    p.bytes_up = up * active.size() * p.clients;
+    const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + lengths * length +
+                              (p.indicator > 0 ? sizeof(double) : 0),
+                      full = empty + vectors * p.dim * sizeof(double);
+    // Clients of a round, in the mean where they are sampled; everyone who remembers gets the last model.
+    const auto of_round = [&](double bytes) { return static_cast<std::size_t>(p.expected() * bytes); };
+    p.bytes_up = of_round(static_cast<double>(up * active.size()));
     p.bytes_down =
-        ((kFrameHeader + sizeof(std::uint32_t) + lengths * length) * (models + 1) +
-         vectors * models * p.dim * sizeof(double) + (p.indicator > 0 ? (models + 1) * sizeof(double) : 0)) *
-        p.clients;
+        of_round(static_cast<double>(empty + full * (active.size() - 1))) + (remember ? full * p.clients : 0);
     return p;
   }
   const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;

@@ -8,7 +8,9 @@
 
 #include "algorithms/algorithm.h"
 #include "experiment/config.h"
+#include "privacy/accountant.h"
 #include "privacy/gdp.h"
+#include "privacy/sampling.h"
 
 namespace tacit {
 
@@ -51,6 +53,14 @@ struct Plan {
   std::size_t records_per_person = 0;  // that count, where they are limited; 0: no limit
   SumUnit sum_unit;  // what one unit is in a client's sum
   bool by_client() const { return unit == "client"; }
+  Sampling sampling;  // of clients, anew in every round
+  // Nobody but the trusted server knows who takes part; nothing that is kept or shown tells.
+  bool secret() const { return sampling.kind != SampleKind::kFull && trust == "central"; }
+  double expected() const;  // clients of a round: in the mean, or exactly; public
+  // Every release of one client, where all are fixed in advance and not Gaussian-DP; the run pays for them as
+  // a whole (PlannedReleases). nullopt: accounts are Gaussian-DP filters.
+  std::optional<Accountant> account;
+  std::string method;  // how certified_epsilon was found, where there is an account
   std::size_t roundings = 0;  // unit = client: of a term's way into the sum
   double square = 0;  // weight of the squared length that travels with an update; 0: none does
   double indicator = 0;  // height of the step that says whether an update was clipped; 0: none does
@@ -63,7 +73,8 @@ struct Plan {
   std::size_t each = 1;  // releases of a client in a round, with the same noise
   std::size_t last = 1;  // iterates that the model is the mean of
   std::size_t bytes_up = 0, bytes_down = 0;  // whole run, all clients
-  double EpsilonAfter(std::size_t k) const;  // ε after schedule[0..k], upper bound
+  // ε after schedule[0..k], upper bound; with an account, of the whole plan: no part of it has one.
+  double EpsilonAfter(std::size_t k) const;
 
   // Theory, where the algorithm has it.
   double gamma = 0, gamma_max = 0, mu_f = 0, l_f = 0, factor = 0;

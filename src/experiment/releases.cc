@@ -34,7 +34,8 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
                                   .value()
                             : kInf;
     MuSquared spent{0.0};
-    for (std::size_t k = 0; k < rounds_done; ++k) {
+    const std::size_t rounds = plan.account ? plan.schedule.size() : rounds_done;
+    for (std::size_t k = 0; k < rounds; ++k) {
       if (!noised || !bounded) spent = MuSquared::Proven(kInf);
       if (!noised) continue;
       const NoiseStd sigma = (*plan.noise[at])[k];
@@ -46,6 +47,11 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
       if (!bounded) continue;
       const MuSquared cost = Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
       for (std::size_t j = 0; j < plan.each; ++j) spent = spent + cost;      // as the ledger adds them
+    }
+    if (plan.account) {
+      r.mu = kInf;
+      r.epsilon = plan.certified_epsilon;
+      continue;
     }
     if (charged[at] > spent.value()) {
       r.beyond = NextUp(charged[at] - spent.value());

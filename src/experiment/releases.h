@@ -22,10 +22,12 @@ struct Releases {
   std::size_t clients = 0;
   std::size_t units = 0, roundings = 0;  // of the client with the most records
   double sensitivity = 0;  // before the lattice; ∞ where nothing bounds a term
-  std::vector<double> sigma;  // noise of the rounds that were made, runs of equal values;
+  // Noise of the rounds that were made (of all planned ones, where the plan is paid for as a whole), runs of
+  // equal values;
+  std::vector<double> sigma;
   std::vector<std::size_t> rounds;  //   how many rounds each lasted. Both empty without noise
   double beyond = 0;  // μ² charged on top: reserved by a process that ended unexpectedly
-  double mu = 0, epsilon = 0;  // of any one of these clients, upper bounds
+  double mu = 0, epsilon = 0;  // of any one of these clients, upper bounds; mu is ∞ with a plan
 };
 
 // One per sequence of noise that some client has. records: per client. Where the number of records is

@@ -209,14 +209,15 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
                     .seconds = 0.5,
                     .finished = true,
                     .held = "line\n",
-                    .spent = {MuSquared{0.25}, MuSquared{0.5}}};
+                    .spent = {MuSquared{0.25}, MuSquared{0.5}},
+                    .left = {17, 17}};
   const fs::path file = home_ / "checkpoint";
   ASSERT_TRUE(Checkpoint::Save<Everything>(file, config, at, server, down, clients).ok());
   EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
   Everything::Server server2;
   Everything::Down down2;
   std::vector<Everything::Client> clients2(2);
-  const auto back = Checkpoint::Load<Everything>(file, config, clients2.size(), server2, down2, clients2);
+  const auto back = Checkpoint::Load<Everything>(file, config, clients2.size(), 2, server2, down2, clients2);
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->rounds_done, 3u);
   EXPECT_EQ(back->answers.taken, 11u);
@@ -227,6 +228,7 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
   EXPECT_EQ(back->held, "line\n");
   EXPECT_TRUE(back->finished);
   EXPECT_EQ(back->spent, at.spent);
+  EXPECT_EQ(back->left, at.left);
   EXPECT_EQ(server2.t, 7u);
   EXPECT_EQ(*down2.t, 9u);
   EXPECT_TRUE(Holds(clients2[0].own, {1, 2}));
@@ -236,9 +238,9 @@ TEST_F(ResumeTest, StateOfEveryKindComesBack) {
 
   std::vector<Everything::Client> longer(2);
   longer[0].fixed.resize(4);
-  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, longer.size(), server2, down2, longer).ok());
+  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, longer.size(), 2, server2, down2, longer).ok());
   std::vector<Everything::Client> more(3);
-  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, more.size(), server2, down2, more).ok());
+  EXPECT_FALSE(Checkpoint::Load<Everything>(file, config, more.size(), 2, server2, down2, more).ok());
 }
 
 }  // namespace

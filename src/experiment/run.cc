@@ -16,6 +16,7 @@
 #include "experiment/files.h"
 #include "experiment/json_number.h"
 #include "experiment/session.h"
+#include "privacy/event_json.h"
 #include "privacy/gdp.h"
 
 namespace tacit {
@@ -201,7 +202,12 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
   RunResult r;
   FolderLock lock;
-  s.book = std::make_unique<LedgerBook>(s.plan.budgets, s.plan.adjacency);
+  if (s.plan.secret())
+    s.sampler = std::make_unique<SecretSampler>(
+        s.plan.sampling, static_cast<std::uint32_t>(s.plan.clients),
+        config.privacy.noise == "replayable" ? std::optional(ReplaySeed(s)) : std::nullopt);
+  s.book = s.plan.account ? std::make_unique<LedgerBook>(s.plan.clients, *s.plan.account, s.sampler.get())
+                          : std::make_unique<LedgerBook>(s.plan.budgets, s.plan.adjacency);
   if (hooks.write_folder) {
     if (s.resuming) {
       r.folder = resume;
@@ -220,15 +226,20 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
                                               .unit = unit,
                                               .mode = config.algorithm.mode,
                                               .adjacency = s.plan.adjacency,
-                                              .delta = s.plan.delta},
+                                              .delta = s.plan.delta,
+                                              .plan = PlanEvents(s.plan),
+                                              .plan_epsilon = s.plan.account ? s.plan.certified_epsilon : 0},
                                              s.plan.budgets));
-    TACIT_TRY(s.data_ledger, DataLedger::Open(LedgerFile(config), IdOf(config),
-                                              {.run = fs::absolute(r.folder, ec).lexically_normal().string(),
-                                               .unit = s.plan.by_client() ? unit : s.plan.unit,
-                                               .mode = config.algorithm.mode,
-                                               .adjacency = s.plan.adjacency,
-                                               .delta = s.plan.delta},
-                                              PlannedCost(s)));
+    TACIT_TRY(s.data_ledger,
+              DataLedger::Open(
+                  LedgerFile(config), IdOf(config),
+                  {.run = fs::absolute(r.folder, ec).lexically_normal().string(),
+                   .unit = s.plan.by_client() ? unit : s.plan.unit,
+                   .mode = config.algorithm.mode,
+                   .adjacency = s.plan.adjacency,
+                   .delta = s.plan.delta,
+                   .plan_epsilon = s.plan.account ? std::optional(s.plan.certified_epsilon) : std::nullopt},
+                  PlannedCost(s)));
     s.vault = std::make_unique<CumulativeVault>(*s.run_vault, *s.data_ledger);
   } else {
     r.run = config.experiment.name.empty() ? config.algorithm.name : config.experiment.name;
@@ -243,6 +254,10 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
   r.certified_epsilon_lower = epsilon.lower;
+  if (s.plan.account) {      // the whole plan, whatever was made of it
+    r.certified_epsilon = s.plan.certified_epsilon;
+    r.certified_epsilon_lower = r.interrupted ? 0 : s.plan.certified_epsilon_lower;
+  }
   r.claimed_epsilon = s.plan.claimed_epsilon;
   r.replayable = config.privacy.noise == "replayable";
   if (s.oracle) r.oracle_metrics = s.oracle->answered();
@@ -306,6 +321,26 @@ fs::path DefaultLedger(const fs::path& output) {
   return given != nullptr && *given != '\0' ? fs::path(given) : output / "ledger.db";
 }
 
+json SamplingJson(const Plan& p) {
+  if (p.sampling.kind == SampleKind::kFull) return nullptr;
+  return {{"kind", Name(p.sampling.kind)},
+          {"rate", p.sampling.rate.value()},
+          {"clients", p.sampling.kind == SampleKind::kFixed ? json(p.sampling.size) : json(nullptr)},
+          {"secret", p.secret()}};
+}
+
+std::string PlanEvents(const Plan& p) {
+  return p.account ? WriteEvents(*p.account, Delta::Proven(p.delta)) : "";
+}
+
+json AccountJson(const Plan& p) {
+  if (!p.account) return nullptr;
+  return {{"events", json::parse(PlanEvents(p)).at("events")},
+          {"epsilon", Number(p.certified_epsilon)},
+          {"epsilon_lower", Number(p.certified_epsilon_lower)},
+          {"method", p.method}};
+}
+
 namespace {
 constexpr std::pair<const char*, std::optional<double> Metrics::*> kMetrics[] = {
     {"optimality", &Metrics::optimality},
@@ -364,13 +399,15 @@ json ToJson(const RunResult& r, const Config& c) {
             {"certified_epsilon_lower", Number(r.certified_epsilon_lower)},
             {"claimed_epsilon", Number(r.claimed_epsilon)},
             {"mu", Number(r.mu)},
+            {"sampling", SamplingJson(r.plan)},
             {"mechanism", r.plan.mechanism},
             {"noise", c.privacy.noise},
             {"oracle", r.oracle_metrics}}},
           {"bytes_up", r.bytes_up},
           {"bytes_down", r.bytes_down},
           {"missed", Missed(r.answers)},
-          {"seconds", r.seconds},
+          // How long a run took tells how many took part.
+          {"seconds", r.plan.secret() ? json(nullptr) : json(r.seconds)},
           {"threads", r.threads},
           {"model_sha256", r.model_sha256}};
 }
@@ -395,6 +432,8 @@ json ToJson(const Plan& p) {
           {"person_bound", p.person_bound.empty() ? json(nullptr) : json(p.person_bound)},
           {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
           {"adjacency", Name(p.adjacency)},
+          {"sampling", SamplingJson(p)},
+          {"account", AccountJson(p)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},
           {"clients", p.clients},

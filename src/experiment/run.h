@@ -32,6 +32,7 @@ struct Progress {
   double epsilon = 0;  // spent so far (largest over clients), upper bound; ∞ if not private
   double seconds = 0;
   const Metrics* metrics = nullptr;  // set when this round was traced
+  bool planned = false;  // epsilon is that of the whole plan, paid for in advance
 };
 
 struct TrainHooks {
@@ -82,6 +83,10 @@ nlohmann::json ToJson(const Metrics&);
 Metrics MetricsOf(const nlohmann::json&);  // of a line of the trace
 // How many messages a round or a run went without, and why: absent, wrong_length, not_finite. Empty: none.
 nlohmann::json Missed(const Answers&);
+// Who takes part, and what a run pays for as a whole; null where everyone does, or accounts are filters.
+nlohmann::json SamplingJson(const Plan&);
+nlohmann::json AccountJson(const Plan&);
+std::string PlanEvents(const Plan&);  // the events as a file (event_json.h); empty without an account
 
 // The certificate, as JSON and as text for people who sign.
 nlohmann::json Certificate(const RunResult&, const Config&);

@@ -28,6 +28,7 @@ struct Session {
   std::unique_ptr<Regularizer> regularizer = {};
   std::unique_ptr<Mechanism> mechanism = {};
   std::unique_ptr<Oracle> oracle = {};
+  std::unique_ptr<SecretSampler> sampler = {};   // null: no secret sample
   std::unique_ptr<LedgerBook> book = {};
   std::unique_ptr<SqliteVault> run_vault = {};
   std::unique_ptr<DataLedger> data_ledger = {};

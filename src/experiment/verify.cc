@@ -15,6 +15,8 @@
 #include "experiment/config.h"
 #include "experiment/json_number.h"
 #include "experiment/run.h"
+#include "privacy/accountant.h"
+#include "privacy/event_json.h"
 #include "privacy/gdp.h"
 #include "privacy/ledger.h"
 
@@ -178,6 +180,14 @@ struct Stated {
   // How many records there are is hidden, so that a public bound on it is stated.
   bool hidden() const { return adjacency == "add-remove" || person(); }
   std::vector<StatedReleases> releases;
+  // Who takes part, where not everyone does, and the plan that was paid for as a whole.
+  std::string sampling = "full";
+  double rate = 1;
+  std::size_t sample = 0;
+  bool secret = false;
+  std::optional<Accountant> account;
+  double account_epsilon = 0, account_lower = 0;
+  std::size_t charged() const { return account ? planned - std::min(planned, skipped) : done; }  // rounds
 };
 
 Result<Stated> ReadStated(const json& certificate, const std::string& name) {
@@ -207,6 +217,17 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
       f.Wrong("privacy.records_per_person", 0, "at least 1");
   }
   s.adjacency = f.OneOf("privacy.adjacency", {"replace-one", "add-remove", "zero-out"});
+  // Certificates of earlier versions have neither samples nor plans.
+  const auto given = [](const json& in, const char* key) {
+    return in.is_object() && in.contains(key) && !in[key].is_null();
+  };
+  if (certificate.contains("privacy") && given(certificate["privacy"], "sampling")) {
+    s.sampling = f.OneOf("privacy.sampling.kind", {"fixed", "poisson"});
+    s.rate = f.Figure("privacy.sampling.rate", 0, false);
+    if (!f.error() && s.rate > 1) f.Wrong("privacy.sampling.rate", s.rate, "in [0, 1]");
+    if (s.sampling == "fixed") s.sample = f.Count("privacy.sampling.clients", 1);
+    s.secret = f.Flag("privacy.sampling.secret");
+  }
   s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "expose"});
   s.noise = f.OneOf("mechanism.noise", {"entropy", "replayable", "none"});
   s.epsilon = f.Figure("privacy.certified_epsilon", 0, true);
@@ -235,6 +256,15 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   s.dim = f.Count("model.dimension", 1);
   s.model_sha256 = f.String("model.sha256");
   s.config_sha256 = f.String("config.sha256");
+  if (given(certificate, "account")) {
+    const json* events = f.List("account.events");
+    s.account_epsilon = f.Figure("account.epsilon", 0, true);
+    s.account_lower = f.Figure("account.epsilon_lower", 0, true);
+    if (f.error()) return *f.error();
+    auto parsed = ParseEvents(json{{"adjacency", s.adjacency}, {"events", *events}}.dump(), name);
+    if (!parsed.ok()) return parsed.error();
+    s.account = std::move(parsed->account);
+  }
   const json* releases = f.List("releases");
   for (std::size_t i = 0; releases != nullptr && i < releases->size() && !f.error(); ++i) {
     const std::string at = fmt::format("releases[{}].", i);
@@ -308,8 +338,15 @@ Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
   return {exact, kUlp + 16 * kUlp * slack / exact};
 }
 
-// Σ over rounds of ((Δ + g√d)/σ)², g the largest power of two ≤ σ·2⁻³⁰ for the lattice and 0 otherwise; the
-// rounds after the first `until` are left out.
+// (Δ + g√d)/σ of one release, g the largest power of two ≤ σ·2⁻³⁰ for the lattice and 0 otherwise.
+long double MuOf(const Stated& s, double sigma, long double sensitivity) {
+  int exponent = 0;
+  static_cast<void>(std::frexp(sigma, &exponent));  // σ = m·2^exponent, m in [1/2, 1)
+  const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
+  return (sensitivity + grid * std::sqrt(static_cast<long double>(s.released()))) / sigma;
+}
+
+// Σ over rounds of MuOf²; the rounds after the first `until` are left out.
 long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double sensitivity,
                         std::size_t until) {
   long double sum = 0, lost = 0;  // Kahan's sum
@@ -317,11 +354,7 @@ long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double se
   for (std::size_t i = 0; i < r.sigma.size() && left > 0; ++i) {
     const std::size_t n = std::min(left, r.rounds[i]);
     left -= n;
-    const long double sigma = r.sigma[i];
-    int exponent = 0;
-    static_cast<void>(std::frexp(r.sigma[i], &exponent));  // σ = m·2^exponent, m in [1/2, 1)
-    const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
-    const long double mu = (sensitivity + grid * std::sqrt(static_cast<long double>(s.released()))) / sigma;
+    const long double mu = MuOf(s, r.sigma[i], sensitivity);
     const long double term = mu * mu * static_cast<long double>(n) * static_cast<long double>(s.each) - lost;
     const long double next = sum + term;
     lost = (next - sum) - term;
@@ -357,7 +390,14 @@ void CheckReleases(const Stated& s, Checks& check) {
     check.Within(at + "sensitivity", r.sensitivity, sensitivity.exact, 0x1p-60L, sensitivity.above,
                  fmt::format("and {} adjacency with a bound of {} and {} units makes it", s.adjacency,
                              Text(s.record_bound), r.units));
-    if (noised) check.Same(at + "rounds", RoundsOf(r), s.done, "and rounds.done is");
+    if (noised)
+      check.Same(at + "rounds", RoundsOf(r), s.charged(),
+                 s.account ? "and the rounds of the plan are" : "and rounds.done is");
+    if (s.account) {
+      check.Same(at + "mu", r.mu, kInf, "and releases that are not Gaussian-DP have");
+      check.Same(at + "epsilon", r.epsilon, s.account_epsilon, "and the account says");
+      continue;
+    }
     long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, s.done)
                                                                : static_cast<long double>(kInf);
     if (s.done == 0) squared = 0;
@@ -372,6 +412,61 @@ void CheckReleases(const Stated& s, Checks& check) {
   }
 }
 
+// The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a sample
+// is credited with needs a server that is trusted with it.
+void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
+  if (s.secret != s.account.has_value() && s.mechanism != "expose")
+    return check.Add("account", s.account ? "events" : "none", s.secret ? "events" : "none",
+                     "and privacy.sampling makes it");
+  if (s.sampling != "full" && s.secret != (s.by_client() && s.trust == "central"))
+    check.Add("privacy.sampling.secret", s.secret ? "true" : "false", s.secret ? "false" : "true",
+              "and who sees the answers makes it");
+  if (s.sampling == "fixed") {  // seen from one client the others are sampled from one fewer
+    const long double others = static_cast<long double>(s.clients) - 1,
+                      sample = static_cast<long double>(s.sample);
+    check.Within("privacy.sampling.rate", s.rate, sample < others ? sample / others : 1.0L, 0, kUlp,
+                 "and the clients of a round make it");
+    check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"),
+               "and samples of a fixed size need");
+  }
+  if (!s.account) return;
+  std::vector<Accountant::Line> left = s.account->lines();
+  for (const StatedReleases& r : s.releases) {
+    const Enclosed sensitivity = SensitivityOf(s, r);
+    for (std::size_t i = 0; i < r.sigma.size(); ++i) {
+      const long double mu = MuOf(s, r.sigma[i], sensitivity.exact);
+      std::size_t wanted = r.rounds[i] * s.each;
+      for (Accountant::Line& line : left) {
+        double rate = -1, stated = 0;
+        if (const auto* e = std::get_if<PoissonGaussianEvent>(&line.event);
+            e != nullptr && s.sampling == "poisson")
+          rate = e->rate.value(), stated = e->mu.value();
+        if (const auto* e = std::get_if<FixedSizeGaussianEvent>(&line.event);
+            e != nullptr && s.sampling == "fixed")
+          rate = e->rate.value(), stated = e->mu.value();
+        if (rate != s.rate || !(stated >= mu * (1 - 0x1p-60L)) ||
+            !(stated <= mu * (1 + sensitivity.above + 8 * kUlp)))
+          continue;
+        const std::uint64_t n = std::min<std::uint64_t>(line.count, wanted);
+        line.count -= n;
+        wanted -= static_cast<std::size_t>(n);
+      }
+      if (wanted != 0)
+        check.Add("account.events",
+                  fmt::format("too few releases with mu = {}", Text(static_cast<double>(mu))),
+                  Text(r.rounds[i] * s.each), "and the noise, the sensitivity and the sampling make them");
+    }
+  }
+  for (const Accountant::Line& line : left)
+    if (line.count != 0)
+      check.Add("account.events", Text(static_cast<std::size_t>(line.count)), "0",
+                "releases that no noise of this certificate makes, which must be");
+  check.Within("account.epsilon", s.account_epsilon, epsilon.upper, 1e-12L, 1e-12L, "and its events make it");
+  if (s.account_lower > s.account_epsilon)
+    check.Differ("account.epsilon_lower", s.account_lower, s.account_epsilon,
+                 "above account.epsilon, which is");
+}
+
 // The ε of papers that state the noise: of one message, where every client adds its own; with a trusted
 // server of all rounds, the sum (2C/σ) and the squared lengths (λC²/σ) accounted apart.
 void CheckNoiseClaim(const Stated& s, Checks& check) {
@@ -383,7 +478,7 @@ void CheckNoiseClaim(const Stated& s, Checks& check) {
     const long double each = 4 * c * c / (sigma * sigma) + extra * extra;
     squared = std::max(squared, s.trust == "central" ? each * static_cast<long double>(s.planned) : each);
   }
-  if (squared == 0) return;      // a run without a round
+  if (squared == 0) return;  // a run without a round
   check.Within("privacy.claimed_epsilon", *s.claimed,
                ExactEpsilon(static_cast<double>(std::sqrt(squared)), s.delta), 1e-9L, 1e-9L,
                "and the paper's noise makes it");
@@ -462,7 +557,7 @@ void CheckFigures(const Stated& s, Checks& check) {
   }
   check.Same("privacy.mu", s.mu, mu, "and the largest of its releases is");
   check.Same("privacy.certified_epsilon", s.epsilon, epsilon, "and the largest of its releases is");
-  const double exact = ExactEpsilon(s.mu, s.delta);
+  const double exact = s.account ? epsilon : ExactEpsilon(s.mu, s.delta);
   if (epsilon != exact)
     check.Same("privacy.certified_epsilon", s.epsilon, exact,
                fmt::format("and mu = {} at delta = {} is", Text(s.mu), s.delta));
@@ -523,6 +618,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("mechanism.name", s.mechanism, c.privacy.mechanism, why);
   if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
   check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
+  check.Same("privacy.sampling.kind", s.sampling, c.algorithm.sampling, why);
+  if (s.sampling == "poisson") check.Same("privacy.sampling.rate", s.rate, c.algorithm.sample_rate, why);
+  if (s.sampling == "fixed")
+    check.Same("privacy.sampling.clients", s.sample, c.algorithm.sample_clients, why);
   if (s.clipped()) check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
   if (s.mode != "certified" && s.claimed)
     check.Same("privacy.claim_bound", s.claim_bound, std::optional<double>(c.privacy.clip), why);
@@ -578,6 +677,10 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
   if (at->state != "settled")
     check.Add("run", Text(s.run), Text(at->state),
               "but a certificate is written when it is settled; in ledger.db it is");
+  const std::string plan = s.account ? WriteEvents(*s.account, Delta::Proven(s.delta)) : "";
+  check.Same("account", Sha256::Hex(plan), Sha256::Hex(at->plan),
+             "as the hash of its events, and ledger.db holds");
+  if (s.account) check.Same("account.epsilon", s.account_epsilon, at->plan_epsilon, why);
   double spent = 0;
   for (const double x : at->spent) spent = std::max(spent, x);
   // What was charged is at most what is stated, and, where nothing was left over, what was stated was
@@ -617,6 +720,9 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
     const auto round = figure("round"), epsilon = figure("epsilon"), sigma = figure("sigma");
     if (!round || !epsilon || !sigma || !(*round >= 1 && *round <= kWhole))
       return check.Add(at, "no round", "a round", "which must be");
+    if (s.secret && j.contains("answered") && once("answered"))
+      check.Add(at + ": answered", Shown(j["answered"]), "nothing",
+                "but how many took part is secret; it must say");
     if (*epsilon < last && once("falls"))
       check.Differ(at + ": epsilon", *epsilon, last, "below the line before, which is");
     last = *epsilon;
@@ -634,7 +740,7 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
       check.Differ(at + ": sigma", *sigma, lead->sigma[run], "and the certificate");
     points.emplace_back(k, *epsilon);
   }
-  if (s.record_bound && s.mechanism != "expose") {
+  if (s.record_bound && s.mechanism != "expose" && !s.account) {
     const std::size_t step = points.size() / 200 + 1;  // each costs an inversion of the curve
     const long double least =
         (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(s.terms()) * *s.record_bound;
@@ -707,6 +813,7 @@ Verification Begin(const Stated& s) {
     v.mu = std::max(v.mu, static_cast<double>(std::sqrt(squared + r.beyond)));
   }
   v.epsilon = ExactEpsilon(v.mu, s.delta);
+  if (s.account) v.mu = kInf;
   return v;
 }
 
@@ -760,6 +867,12 @@ Result<Verification> Verify(const json& certificate, const std::string& name) {
   TACIT_TRY(const Stated s, ReadStated(certificate, name));
   Verification v = Begin(s);
   Checks check(v);
+  Bracket of_plan;
+  if (s.account) {
+    TACIT_TRY(of_plan, s.account->EpsilonAt(Delta::Proven(s.delta)));
+    v.epsilon = of_plan.upper;
+  }
+  CheckAccount(s, of_plan, check);
   CheckReleases(s, check);
   CheckFigures(s, check);
   CheckClaim(s, check);

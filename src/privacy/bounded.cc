@@ -133,6 +133,15 @@ Bounded EntrustedSum::Total() {
   return Bounded(total_, bound_, length_, count_, Roundings(count_, total_.size()), {});
 }
 
+Bounded EntrustedSum::Total(std::uint32_t most, const Entrusted& nothing) {
+  TACIT_CHECK(count_ <= most);
+  if (count_ == 0) total_.assign(nothing.value_.size(), 0.0);
+  const bool more = count_ > 0;
+  return Bounded(total_, more && bound_ > nothing.bound_ ? bound_ : nothing.bound_,
+                 more && length_ > nothing.length_ ? length_ : nothing.length_, most,
+                 Roundings(most, total_.size()), {});
+}
+
 Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace& s) {
   const Shard& shard = data.value_;
   if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);

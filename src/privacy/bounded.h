@@ -118,6 +118,9 @@ class EntrustedSum {
   std::uint32_t count() const { return count_; }
   // A private vector of which every client is one term. Valid until the sum changes; not of nobody.
   Bounded Total();
+  // The same where how many took part is secret: at most `most` of them, a public number, and possibly
+  // nobody. nothing: what a client without an update would send, which says how long the terms are.
+  Bounded Total(std::uint32_t most, const Entrusted& nothing);
   // What the computed sum and squared lengths err by, as roundings of a term's way in Bounded's formula.
   // Terms are at most twice as long as bound(); a squared length errs by γ_{d+3} of at most 2·bound() on
   // either of two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths. k = 2(M + 1) + ⌈2(d

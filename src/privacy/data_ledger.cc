@@ -22,6 +22,9 @@ CREATE TABLE IF NOT EXISTS data_runs (
   id INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, data INTEGER NOT NULL REFERENCES data_sets(id),
   unit TEXT NOT NULL, adjacency TEXT NOT NULL, mode TEXT NOT NULL, delta REAL NOT NULL,
   mu_squared REAL NOT NULL, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS data_plans (run TEXT PRIMARY KEY, epsilon REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS plan_limits (
+  data INTEGER PRIMARY KEY REFERENCES data_sets(id), epsilon REAL NOT NULL, delta REAL NOT NULL);
 )sql";
 
 std::int64_t FindTag(SQLite::Database& db, const std::string& tag) {      // 0: none
@@ -71,9 +74,11 @@ std::optional<Limit> LimitOf(SQLite::Database& db, std::int64_t data) {
   return l;
 }
 
-// Σ μ² of the other runs on the data.
+// Σ μ² of the other runs on the data that have no plan.
 MuSquared SpentByOthers(SQLite::Database& db, std::int64_t data, const std::string& run) {
-  SQLite::Statement others(db, "SELECT mu_squared FROM data_runs WHERE data = ? AND run <> ?");
+  SQLite::Statement others(db,
+                           "SELECT mu_squared FROM data_runs WHERE data = ? AND run <> ? AND run NOT IN "
+                           "(SELECT run FROM data_plans)");
   others.bind(1, data);
   others.bind(2, run);
   MuSquared sum{0.0};
@@ -82,6 +87,39 @@ MuSquared SpentByOthers(SQLite::Database& db, std::int64_t data, const std::stri
     sum = sum + MuSquared::Proven(figure >= 0 ? figure : kInf);  // a figure that nobody wrote counts as all
   }
   return sum;
+}
+
+// Whether a plan of (epsilon, delta) fits beside the others' under what the limit leaves to plans.
+Status CheckPlanLimit(SQLite::Database& db, std::int64_t data, const std::string& run, const Limit& limit,
+                      double epsilon, double delta) {
+  SQLite::Statement find(db, "SELECT epsilon, delta FROM plan_limits WHERE data = ?");
+  find.bind(1, data);
+  if (!find.executeStep())
+    return Fail(
+        Code::kBudget,
+        "data set {}: has a limit and none for runs that pay by a plan (samples of clients, priv-unit); "
+        "give one with `tacit ledger limit --plan-epsilon`, or lift the limit",
+        limit.name);
+  const double most = find.getColumn(0).getDouble(), most_delta = find.getColumn(1).getDouble();
+  SQLite::Statement others(
+      db,
+      "SELECT p.epsilon, r.delta FROM data_plans p JOIN data_runs r ON p.run = r.run WHERE r.data = ? AND "
+      "r.run <> ?");
+  others.bind(1, data);
+  others.bind(2, run);
+  double spent = 0, spent_delta = 0;
+  while (others.executeStep()) {
+    const double e = others.getColumn(0).getDouble(), d = others.getColumn(1).getDouble();
+    spent = e >= 0 ? AddUp(spent, e) : kInf;  // a figure that nobody wrote counts as all
+    spent_delta = d >= 0 ? AddUp(spent_delta, d) : kInf;
+  }
+  if (AddUp(spent, epsilon) <= most && AddUp(spent_delta, delta) <= most_delta) return Ok{};
+  return Fail(
+      Code::kBudget,
+      "data set {}: runs with a plan have cost epsilon = {:.4g}, delta = {:.3g} on it and this one would "
+      "add {:.4g} and {:.3g}, past the limit for plans of {:.4g} and {:.3g}; lower privacy.epsilon or "
+      "privacy.delta, or raise the limit with `tacit ledger limit`",
+      limit.name, spent, spent_delta, epsilon, delta, most, most_delta);
 }
 
 double EpsilonOf(MuSquared m, double delta) { return GdpEpsilon(Root(m), Delta::Proven(delta)).upper; }
@@ -109,6 +147,7 @@ struct DataLedger::State {
   SQLite::Database db;
   std::int64_t data = 0;
   std::string run;
+  bool planned = false;
   MuSquared durable{0.0};
 
   void Write(MuSquared figure, const char* run_state) {
@@ -133,6 +172,7 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(kSchema);
     state->run = info.run;
+    state->planned = info.plan_epsilon.has_value();
     state->data = FindOrAdd(db, id);
     const std::optional<Limit> limit = LimitOf(db, state->data);
     SQLite::Statement known(db, "SELECT data, adjacency, unit, mu_squared FROM data_runs WHERE run = ?");
@@ -147,6 +187,13 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
                     file.string(), info.run, known.getColumn(2).getString(), known.getColumn(1).getString());
       const double figure = known.getColumn(3).getDouble();
       state->durable = MuSquared::Proven(figure >= 0 ? figure : kInf);
+      SQLite::Statement plan(db, "SELECT epsilon FROM data_plans WHERE run = ?");
+      plan.bind(1, info.run);
+      const bool had = plan.executeStep();
+      if (had != state->planned || (had && plan.getColumn(0).getDouble() != *info.plan_epsilon))
+        return Fail(Code::kInvalidArgument,
+                    "ledger {}: run {} was opened with another plan of releases; a run keeps it",
+                    file.string(), info.run);
       state->Write(state->durable, "open");
     }
     if (limit) {
@@ -162,20 +209,32 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
             "cannot be added to them: use the same, or lift the limit with `tacit ledger limit --none`",
             limit->name, other.getColumn(0).getString(), other.getColumn(1).getString(), info.unit,
             Name(info.adjacency));
-      TACIT_OK(CheckLimit(limit, SpentByOthers(db, state->data, info.run), planned));
+      if (info.plan_epsilon)
+        TACIT_OK(CheckPlanLimit(db, state->data, info.run, *limit, *info.plan_epsilon, info.delta));
+      else
+        TACIT_OK(CheckLimit(limit, SpentByOthers(db, state->data, info.run), planned));
     }
     if (!again) {
       SQLite::Statement add(
           db,
           "INSERT INTO data_runs (run, data, unit, adjacency, mode, delta, mu_squared, state) "
-          "VALUES (?, ?, ?, ?, ?, ?, 0.0, 'open')");
+          "VALUES (?, ?, ?, ?, ?, ?, ?, 'open')");
       add.bind(1, info.run);
       add.bind(2, state->data);
       add.bind(3, info.unit);
       add.bind(4, Name(info.adjacency));
       add.bind(5, info.mode);
       add.bind(6, info.delta);
+      // ∞ for a plan: a program that does not know of plans must not take it for nothing.
+      if (info.plan_epsilon) state->durable = MuSquared::Proven(kInf);
+      add.bind(7, state->durable.value());
       add.exec();
+      if (info.plan_epsilon) {
+        SQLite::Statement keep(db, "INSERT INTO data_plans VALUES (?, ?)");
+        keep.bind(1, info.run);
+        keep.bind(2, *info.plan_epsilon);
+        keep.exec();
+      }
     }
     transaction.commit();
     return std::unique_ptr<DataLedger>(new DataLedger(std::move(state)));
@@ -187,7 +246,7 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
 Status DataLedger::Reserve(MuSquared up_to) {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);
-  if (!(up_to > s.durable)) return Ok{};
+  if (s.planned || !(up_to > s.durable)) return Ok{};
   try {
     SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
     TACIT_OK(CheckLimit(LimitOf(s.db, s.data), SpentByOthers(s.db, s.data, s.run), up_to));
@@ -203,6 +262,7 @@ Status DataLedger::Reserve(MuSquared up_to) {
 Status DataLedger::Settle(MuSquared spent) {
   State& s = *state_;
   const std::lock_guard lock(s.mutex);
+  if (s.planned) spent = MuSquared::Proven(kInf);  // as a whole, whatever was released of it
   try {
     SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
     s.Write(spent, "settled");
@@ -219,6 +279,7 @@ Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path&
   try {
     SQLite::Database db = internal::OpenToRead(file, "data_sets");
     std::vector<DataSetRecord> out;
+    const bool plans = db.tableExists("data_plans"), limits = db.tableExists("plan_limits");
     SQLite::Statement sets(db, "SELECT id, name, limit_epsilon, limit_delta FROM data_sets ORDER BY name");
     while (sets.executeStep()) {
       DataSetRecord r;
@@ -227,6 +288,14 @@ Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path&
       if (!sets.getColumn(2).isNull()) {
         r.limit_epsilon = sets.getColumn(2).getDouble();
         r.limit_delta = sets.getColumn(3).getDouble();
+      }
+      if (limits) {  // files of earlier versions have none
+        SQLite::Statement limit(db, "SELECT epsilon, delta FROM plan_limits WHERE data = ?");
+        limit.bind(1, id);
+        if (limit.executeStep()) {
+          r.plan_limit_epsilon = limit.getColumn(0).getDouble();
+          r.plan_limit_delta = limit.getColumn(1).getDouble();
+        }
       }
       SQLite::Statement runs(
           db,
@@ -242,7 +311,12 @@ Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path&
         d.state = runs.getColumn(4).getString();
         d.delta = runs.getColumn(5).getDouble();
         d.mu_squared = runs.getColumn(6).getDouble();
-        if (!(d.mu_squared >= 0) || !(d.delta >= 0 && d.delta < 1))
+        if (plans) {
+          SQLite::Statement plan(db, "SELECT epsilon FROM data_plans WHERE run = ?");
+          plan.bind(1, d.run);
+          if (plan.executeStep()) d.plan_epsilon = plan.getColumn(0).getDouble();
+        }
+        if (!(d.mu_squared >= 0) || !(d.plan_epsilon.value_or(0) >= 0) || !(d.delta >= 0 && d.delta < 1))
           return Fail(Code::kMalformed,
                       "ledger {}: run {} has figures that no run writes; the file was changed", file.string(),
                       d.run);
@@ -259,7 +333,7 @@ Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path&
 }
 
 Status DataLedger::SetLimit(const std::filesystem::path& file, const std::string& name,
-                            std::optional<Epsilon> epsilon, Delta delta) {
+                            std::optional<Epsilon> epsilon, Delta delta, std::optional<PlanLimit> plans) {
   try {
     internal::MakeFolderOf(file);
     State state(file);
@@ -274,6 +348,16 @@ Status DataLedger::SetLimit(const std::filesystem::path& file, const std::string
     }  // an unbound parameter is NULL
     put.bind(3, data);
     put.exec();
+    SQLite::Statement clear(state.db, "DELETE FROM plan_limits WHERE data = ?");
+    clear.bind(1, data);
+    clear.exec();
+    if (epsilon && plans) {
+      SQLite::Statement keep(state.db, "INSERT INTO plan_limits VALUES (?, ?, ?)");
+      keep.bind(1, data);
+      keep.bind(2, plans->epsilon.value());
+      keep.bind(3, plans->delta.value());
+      keep.exec();
+    }
     transaction.commit();
     return Ok{};
   } catch (const SQLite::Exception& e) {
@@ -287,15 +371,29 @@ std::vector<DataTotal> Totals(const DataSetRecord& record) {
     auto at = std::find_if(out.begin(), out.end(), [&](const DataTotal& t) {
       return t.unit == r.unit && t.adjacency == r.adjacency;
     });
-    if (at == out.end())
-      at = out.insert(
-          out.end(),
-          {.unit = r.unit, .adjacency = r.adjacency, .runs = 0, .mu_squared = 0, .delta = r.delta});
+    if (at == out.end()) {
+      DataTotal fresh;
+      fresh.unit = r.unit;
+      fresh.adjacency = r.adjacency;
+      at = out.insert(out.end(), fresh);
+    }
     ++at->runs;
+    if (r.plan_epsilon) {
+      ++at->plans;
+      at->plan_epsilon = std::isinf(*r.plan_epsilon) ? kInf : AddUp(at->plan_epsilon, *r.plan_epsilon);
+      at->plan_delta = AddUp(at->plan_delta, r.delta);
+      continue;
+    }
+    at->delta = at->runs - at->plans == 1 ? r.delta : std::min(at->delta, r.delta);
     at->mu_squared = std::isinf(r.mu_squared) ? kInf : AddUp(at->mu_squared, r.mu_squared);
-    at->delta = std::min(at->delta, r.delta);
   }
   return out;
+}
+
+double DataTotal::EpsilonAt(double at) const {
+  if (runs == plans) return plan_epsilon;
+  const double others = EpsilonOf(MuSquared::Proven(mu_squared), at);
+  return std::isinf(others) || std::isinf(plan_epsilon) ? kInf : AddUp(others, plan_epsilon);
 }
 
 Status CumulativeVault::Reserve(std::uint32_t first, std::span<const MuSquared> up_to) {

@@ -140,6 +140,51 @@ TEST_F(DataLedgerTest, AFileThatIsNoneIsNamed) {
   EXPECT_EQ(Open("a", 0.1).error().code, Code::kMalformed);
 }
 
+TEST_F(DataLedgerTest, PlansAreAddedOnTopByEpsilonAndDeltaAsAWhole) {
+  const auto plan = [&](const char* run, double epsilon, double delta = 1e-6) {
+    return DataLedger::Open(file_, {"heart", ""},
+                            {.run = run,
+                             .unit = "record",
+                             .mode = "certified",
+                             .adjacency = Adjacency::kReplaceOne,
+                             .delta = delta,
+                             .plan_epsilon = epsilon},
+                            MuSquared{0.0});
+  };
+  Spend("a", 0.25);
+  {
+    ASSERT_TRUE(plan("b", 1.5).ok());
+  }      // killed at once: it counts as a whole
+  {
+    auto c = plan("c", 0.5, 1e-7);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    ASSERT_TRUE((*c)->Reserve(MuSquared{3.0}).ok());
+    ASSERT_TRUE((*c)->Settle(MuSquared{0.0}).ok());
+  }
+  const auto total = Totals(Read()[0])[0];
+  EXPECT_EQ(total.runs, 3u);
+  EXPECT_EQ(total.plans, 2u);
+  EXPECT_EQ(total.mu_squared, 0.25);
+  EXPECT_EQ(total.delta, 1e-5);
+  EXPECT_NEAR(total.plan_epsilon, 2.0, 1e-12);
+  EXPECT_NEAR(total.plan_delta, 1.1e-6, 1e-18);
+  EXPECT_NEAR(total.EpsilonAt(1e-5), GdpEpsilon(Mu{0.5}, Delta{1e-5}).upper + 2.0, 1e-12);
+  EXPECT_TRUE(std::isinf(Read()[0].runs[1].mu_squared)) << "programs that know no plans must not see nothing";
+  EXPECT_TRUE(plan("b", 1.5).ok()) << "goes on";
+  EXPECT_FALSE(plan("b", 1.0).ok()) << "another plan";
+  EXPECT_FALSE(Open("b", 0.1).ok()) << "no plan";
+
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", Epsilon{10.0}, Delta{1e-5}).ok());
+  EXPECT_FALSE(plan("d", 0.1).ok()) << "a limit leaves nothing to plans unless it says so";
+  EXPECT_TRUE(Open("e", 0.1).ok()) << "and plans take nothing from the others";
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", Epsilon{10.0}, Delta{1e-5},
+                                   DataLedger::PlanLimit{Epsilon{3.0}, Delta{1e-5}})
+                  .ok());
+  EXPECT_FALSE(plan("d", 1.1).ok());
+  EXPECT_FALSE(plan("d", 0.1, 9.9e-6).ok()) << "the deltas add up too";
+  EXPECT_TRUE(plan("d", 0.9).ok());
+}
+
 TEST_F(DataLedgerTest, TheRunsVaultStaysBehindTheCumulativeOne) {
   struct Inner final : Vault {
     Status Reserve(std::uint32_t, std::span<const MuSquared> up_to) override {

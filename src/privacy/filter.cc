@@ -22,6 +22,14 @@ bool Covers(const PrivacyEvent& planned, const PrivacyEvent& event) {
     if (const double other = mu_of(event); !std::isnan(other)) return other <= mu;
     return Cost(event).value() <= NextDown(mu * mu);         // the square is rounded by half a step
   }
+  if (const auto* e = std::get_if<PoissonGaussianEvent>(&planned)) {
+    const auto* other = std::get_if<PoissonGaussianEvent>(&event);
+    return other != nullptr && other->rate == e->rate && other->mu <= e->mu;
+  }
+  if (const auto* e = std::get_if<FixedSizeGaussianEvent>(&planned)) {
+    const auto* other = std::get_if<FixedSizeGaussianEvent>(&event);
+    return other != nullptr && other->rate == e->rate && other->mu <= e->mu;
+  }
   if (const auto* e = std::get_if<PureEvent>(&planned)) return PureCost(event) <= e->epsilon;
   if (const auto* e = std::get_if<ZcdpEvent>(&planned)) return ZcdpCost(event) <= e->rho;
   return false;
@@ -38,25 +46,29 @@ PlannedAccount::PlannedAccount(Accountant plan) : plan_(std::move(plan)) {
   for (const Accountant::Line& line : plan_.lines()) left_.push_back(line.count);
 }
 
+std::optional<std::size_t> PlannedAccount::LineFor(const Accountant& plan, const PrivacyEvent& event,
+                                                   const std::function<std::uint64_t(std::size_t)>& left) {
+  const auto& lines = plan.lines();
+  const auto find = [&](auto fits) -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      if (left(i) > 0 && fits(lines[i].event)) return i;
+    return std::nullopt;
+  };
+  auto at = find([&](const PrivacyEvent& planned) { return SameEvent(planned, event); });
+  if (at || !CheckEvent(event, plan.adjacency()).ok()) return at;  // what is planned has a meaning
+  at = find([&](const PrivacyEvent& planned) {
+    return planned.index() == event.index() && Covers(planned, event);
+  });
+  return at ? at : find([&](const PrivacyEvent& planned) { return Covers(planned, event); });
+}
+
 Status PlannedAccount::Charge(const PrivacyEvent& event) {
   TACIT_OK(CheckEvent(event, plan_.adjacency()));
-  // The event itself, else one of its kind, else any that covers it.
-  const auto& lines = plan_.lines();
-  const auto take = [&](auto fits) {
-    for (std::size_t i = 0; i < lines.size(); ++i)
-      if (left_[i] > 0 && fits(lines[i].event)) {
-        --left_[i];
-        ++charges_;
-        return true;
-      }
-    return false;
-  };
-  if (take([&](const PrivacyEvent& planned) { return SameEvent(planned, event); }) ||
-      take([&](const PrivacyEvent& planned) {
-        return planned.index() == event.index() && Covers(planned, event);
-      }) ||
-      take([&](const PrivacyEvent& planned) { return Covers(planned, event); }))
+  if (const auto line = LineFor(plan_, event, [this](std::size_t i) { return left_[i]; })) {
+    --left_[*line];
+    ++charges_;
     return Ok{};
+  }
   std::uint64_t left = 0;
   for (const std::uint64_t n : left_) left += n;
   return Fail(Code::kBudget,

@@ -13,6 +13,8 @@
 // by an analyst who picks the next release, or the moment to stop, by the outputs. Proofs and a
 // counterexample: docs/accounting.md. None of them can be copied: a copy would spend the same budget twice.
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,11 +31,16 @@ namespace tacit {
 class PlannedAccount {
  public:
   explicit PlannedAccount(Accountant plan);
+  // The line of the plan that pays for the event: the event itself, else one of its kind, else any that
+  // covers it; nullopt: none is left. left(i): how many releases of line i are.
+  static std::optional<std::size_t> LineFor(const Accountant& plan, const PrivacyEvent&,
+                                            const std::function<std::uint64_t(std::size_t)>& left);
   PlannedAccount(PlannedAccount&&) = default;
   PlannedAccount& operator=(PlannedAccount&&) = default;
 
   // Takes the event out of the plan, or one that is at least as costly for certain: a Gaussian one for what
-  // is μ-GDP with no larger μ, a ρ-zCDP or ε-DP one likewise. Refuses, and changes nothing, if none is left.
+  // is μ-GDP with no larger μ, a ρ-zCDP or ε-DP one likewise, a sampled Gaussian one for one with the same
+  // rate and no larger μ. Refuses, and changes nothing, if none is left.
   Status Charge(const PrivacyEvent&);
 
   // Of the whole plan, whatever was charged.

@@ -1,10 +1,23 @@
 #include "privacy/ledger.h"
 
 #include <cmath>
+#include <utility>
 
 namespace tacit {
 
+Ledger::Ledger(PlannedReleases& plan, std::uint32_t account)
+    : budget_(MuSquared::Proven(kInf)),
+      spent_(MuSquared::Proven(kInf)),
+      plan_(&plan),
+      account_(account),
+      adjacency_(plan.plan().adjacency()) {}
+
 Status Ledger::Charge(std::span<const PrivacyEvent> events) {
+  if (plan_ != nullptr) {
+    TACIT_OK(plan_->Charge(account_, events));
+    charges_ += static_cast<std::uint32_t>(events.size());
+    return Ok{};
+  }
   MuSquared total = spent_;
   for (const PrivacyEvent& event : events) total = total + Cost(event);
   if (!(total <= budget_)) {
@@ -27,8 +40,75 @@ LedgerBook::LedgerBook(std::span<const MuSquared> budgets, Adjacency adjacency) 
   for (MuSquared b : budgets) accounts_.emplace_back(b, adjacency);
 }
 
+LedgerBook::LedgerBook(std::size_t accounts, Accountant plan, SecretSampler* sampler)
+    : adjacency_(plan.adjacency()),
+      plan_(std::make_unique<PlannedReleases>(std::move(plan), accounts, sampler)) {
+  accounts_.reserve(accounts);
+  for (std::uint32_t i = 0; i < accounts; ++i) accounts_.emplace_back(*plan_, i);
+}
+
+PlannedReleases::PlannedReleases(Accountant plan, std::size_t accounts, SecretSampler* sampler)
+    : plan_(std::move(plan)), rows_(sampler != nullptr ? 1 : accounts), sampler_(sampler) {
+  for (const Accountant::Line& line : plan_.lines()) left_.insert(left_.end(), rows_, line.count);
+}
+
+Status PlannedReleases::Take(std::size_t row, const PrivacyEvent& event) {
+  const auto line =
+      PlannedAccount::LineFor(plan_, event, [&](std::size_t i) { return left_[i * rows_ + row]; });
+  if (!line)
+    return Fail(
+        Code::kBudget,
+        "privacy budget: the plan of this run has no such release left; plan every release before the "
+        "first, with its noise");
+  --left_[*line * rows_ + row];
+  return Ok{};
+}
+
+Status PlannedReleases::Charge(std::uint32_t account, std::span<const PrivacyEvent> events) {
+  if (sampler_ != nullptr)
+    return Fail(Code::kBudget,
+                "privacy budget: this run pays for sums over a secret sample; what one client releases by "
+                "itself shows that it takes part");
+  std::vector<std::uint64_t> before;
+  for (std::size_t i = 0; i < plan_.lines().size(); ++i) before.push_back(left_[i * rows_ + account]);
+  for (const PrivacyEvent& event : events)
+    if (Status s = Take(account, event); !s.ok()) {
+      for (std::size_t i = 0; i < before.size(); ++i) left_[i * rows_ + account] = before[i];
+      return s;
+    }
+  return Ok{};
+}
+
+Status PlannedReleases::ChargeAll(const PrivacyEvent& event) {
+  if (sampler_ != nullptr) {
+    if (!sampler_->Use())
+      return Fail(Code::kBudget,
+                  "privacy budget: a second release from one sample of clients; draw another sample first");
+    return Take(0, OnSecretSample(sampler_->sampling(), event));
+  }
+  const std::vector<std::uint64_t> before = left_;
+  for (std::size_t row = 0; row < rows_; ++row)
+    if (Status s = Take(row, event); !s.ok()) {
+      left_ = before;
+      return s;
+    }
+  return Ok{};
+}
+
+Status PlannedReleases::Restore(std::span<const std::uint64_t> left) {
+  bool fits = left.size() == left_.size();
+  for (std::size_t i = 0; fits && i < left.size(); ++i) fits = left[i] <= plan_.lines()[i / rows_].count;
+  if (!fits)
+    return Fail(Code::kMalformed,
+                "the checkpoint counts other releases than this run plans; one of the two files is not this "
+                "run's");
+  left_.assign(left.begin(), left.end());
+  return Ok{};
+}
+
 void LedgerBook::Attach(Vault* vault) {
   vault_ = vault;
+  if (plan_ != nullptr) return;      // durable as a whole already
   const std::vector<MuSquared> durable = vault->reserved();
   TACIT_CHECK(durable.size() == accounts_.size());
   for (std::uint32_t i = 0; i < accounts_.size(); ++i) {
@@ -38,7 +118,12 @@ void LedgerBook::Attach(Vault* vault) {
   }
 }
 
-Status LedgerBook::Resume(Vault* vault, std::span<const MuSquared> spent) {
+Status LedgerBook::Resume(Vault* vault, std::span<const MuSquared> spent,
+                          std::span<const std::uint64_t> left) {
+  if (plan_ != nullptr) {
+    vault_ = vault;
+    return left.empty() ? Status(Ok{}) : plan_->Restore(left);      // none: nothing had left
+  }
   const std::vector<MuSquared> durable = vault->reserved();
   TACIT_CHECK(durable.size() == accounts_.size() && spent.size() == accounts_.size());
   for (std::size_t i = 0; i < accounts_.size(); ++i)
@@ -58,7 +143,7 @@ Status LedgerBook::Resume(Vault* vault, std::span<const MuSquared> spent) {
 
 Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
   TACIT_CHECK(ahead.size() == accounts_.size());
-  if (vault_ == nullptr) return Ok{};
+  if (vault_ == nullptr || plan_ != nullptr) return Ok{};
   targets_.assign(accounts_.size(), MuSquared{0.0});
   for (std::size_t i = 0; i < accounts_.size(); ++i) {
     targets_[i] = accounts_[i].spent() + ahead[i];
@@ -70,6 +155,7 @@ Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
 }
 
 Status LedgerBook::Charge(const PrivacyEvent& event) {
+  if (plan_ != nullptr) return plan_->ChargeAll(event);
   const MuSquared cost = Cost(event);
   bool durable = true;
   for (Ledger& a : accounts_) {

@@ -39,9 +39,9 @@ SqliteVault::RunInfo Info(const char* run = "r", Adjacency a = Adjacency::kRepla
   return {.run = run, .data = "d", .unit = "record", .mode = "certified", .adjacency = a, .delta = 1e-5};
 }
 
-// A run may have a million accounts: 48 bytes each in the book, and in the file one row per run of equal ones
+// A run may have a million accounts: 56 bytes each in the book, and in the file one row per run of equal ones
 // (the test of the vault).
-static_assert(sizeof(Ledger) <= 48);
+static_assert(sizeof(Ledger) <= 56);
 
 TEST(Ledger, ARefusedChargeChangesNothing) {
   Ledger ledger(Limit(1.0), Adjacency::kReplaceOne);
@@ -94,6 +94,107 @@ TEST(Ledger, WhatIsNotPrivateCostsInfinity) {
   ASSERT_TRUE(open.Charge(NonPrivateEvent{}).ok());
   EXPECT_EQ(open.spent().value(), kInf);
   EXPECT_TRUE(open.Charge(Gaussian(1)).ok());
+}
+
+Accountant PlanOf(const PrivacyEvent& event, std::uint64_t count, Adjacency a = Adjacency::kReplaceOne) {
+  Accountant plan(a);
+  EXPECT_TRUE(plan.Compose(event, count).ok());
+  return plan;
+}
+
+TEST(PlannedBook, TakesWhatWasPlannedForEachAccountAndNothingElse) {
+  Accountant plan = PlanOf(PureEvent{Epsilon{0.5}}, 2);
+  ASSERT_TRUE(plan.Compose(ScalarDpEvent{Epsilon{2.0}}, 3).ok());
+  LedgerBook book(2, plan);
+  EXPECT_TRUE(std::isinf(book.largest_spent().value()));  // no figure that a reader could take for all
+  const std::vector<PrivacyEvent> both = {PureEvent{Epsilon{0.5}}, ScalarDpEvent{Epsilon{2.0}}};
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(book.account(0).Charge(both).ok());
+  const std::vector<std::uint64_t> left(book.plan()->left().begin(), book.plan()->left().end());
+  const Status refused = book.account(0).Charge(both);  // the first is used up: neither is taken
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kBudget);
+  EXPECT_TRUE(std::equal(left.begin(), left.end(), book.plan()->left().begin()));
+  EXPECT_TRUE(book.account(1).Charge(both).ok());  // the other account has its own
+  EXPECT_FALSE(book.account(1).Charge(Gaussian(0.1)).ok());
+  EXPECT_FALSE(book.account(1).Charge(NonPrivateEvent{}).ok());
+  EXPECT_FALSE(book.Charge(PureEvent{Epsilon{0.5}}).ok());  // one of the two has none left: nobody pays
+  EXPECT_TRUE(book.account(1).Charge(PureEvent{Epsilon{0.5}}).ok());
+}
+
+TEST(PlannedBook, GoesOnWhereItStoodAndRefusesFiguresOfAnotherPlan) {
+  const PrivacyEvent event = PureEvent{Epsilon{0.5}};
+  LedgerBook first(3, PlanOf(event, 4)), second(3, PlanOf(event, 4)), other(3, PlanOf(event, 2));
+  ASSERT_TRUE(first.account(1).Charge(event).ok());
+  ASSERT_TRUE(second.Resume(nullptr, {}, first.plan()->left()).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(second.account(1).Charge(event).ok());
+  EXPECT_FALSE(second.account(1).Charge(event).ok());
+  EXPECT_FALSE(other.Resume(nullptr, {}, first.plan()->left()).ok());
+  EXPECT_FALSE(other.Resume(nullptr, {}, first.plan()->left().subspan(1)).ok());
+}
+
+TEST(PlannedBook, EveryReleaseOfASecretSampleNeedsASampleOfItsOwn) {
+  const Sampling poisson{.kind = SampleKind::kPoisson, .rate = Probability{0.1}, .size = 0};
+  SecretSampler sampler(poisson, 50, 7);
+  LedgerBook book(50, PlanOf(PoissonGaussianEvent{Probability{0.1}, Mu{0.5}}, 3, Adjacency::kAddOrRemove),
+                  &sampler);
+  EXPECT_FALSE(book.Charge(Gaussian(0.5)).ok()) << "no sample was drawn";
+  sampler.Draw(1);
+  EXPECT_TRUE(book.Charge(Gaussian(0.5)).ok());
+  EXPECT_FALSE(book.Charge(Gaussian(0.5)).ok()) << "the same sample twice";
+  sampler.Draw(2);
+  EXPECT_FALSE(book.account(3).Charge(Gaussian(0.5)).ok()) << "one client alone";
+  EXPECT_FALSE(book.account(3).Charge(PoissonGaussianEvent{Probability{0.1}, Mu{0.5}}).ok());
+  EXPECT_TRUE(book.Charge(Gaussian(0.4)).ok()) << "more noise than planned";
+  sampler.Draw(3);
+  EXPECT_FALSE(book.Charge(Gaussian(0.6)).ok()) << "less noise than planned";
+  sampler.Draw(3);
+  EXPECT_FALSE(book.Charge(PoissonGaussianEvent{Probability{0.1}, Mu{0.5}}).ok()) << "sampled twice over";
+  EXPECT_EQ(book.plan()->left()[0], 1u);
+}
+
+TEST(SqliteVault, APlanIsDurableAsAWholeAndIsKept) {
+  const Folder folder;
+  SqliteVault::RunInfo info = Info();
+  info.plan = "{\"events\": []}";
+  info.plan_epsilon = 1.5;
+  const std::vector<MuSquared> budgets(3, Limit(kInf));
+  {
+    ASSERT_TRUE(SqliteVault::Open(folder / "l.db", info, budgets).ok());
+  }  // killed before any release
+  auto read = SqliteVault::Read(folder / "l.db");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->front().plan, info.plan);
+  EXPECT_EQ(read->front().plan_epsilon, 1.5);
+  EXPECT_TRUE(std::isinf(read->front().spent.front()));
+  {
+    auto again = SqliteVault::Open(folder / "l.db", info, budgets);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    LedgerBook book(3, PlanOf(PureEvent{Epsilon{0.5}}, 4));
+    book.Attach(again->get());
+    ASSERT_TRUE((*again)->Settle(book).ok());  // no refund
+  }
+  read = SqliteVault::Read(folder / "l.db");
+  EXPECT_EQ(read->front().plan_epsilon, 1.5);
+  EXPECT_TRUE(std::isinf(read->front().spent.front()));
+  info.plan = "{\"events\": [1]}";
+  EXPECT_FALSE(SqliteVault::Open(folder / "l.db", info, budgets).ok());
+  info.plan.clear();
+  EXPECT_FALSE(SqliteVault::Open(folder / "l.db", info, budgets).ok());
+}
+
+TEST(SqliteVault, AFileWithoutPlansStillOpens) {
+  const Folder folder;
+  const std::vector<MuSquared> budgets(2, Limit(1.0));
+  {
+    ASSERT_TRUE(SqliteVault::Open(folder / "l.db", Info(), budgets).ok());
+  }
+  {
+    SQLite::Database(folder / "l.db", SQLite::OPEN_READWRITE).exec("DROP TABLE plans");
+  }  // as earlier
+  const auto read = SqliteVault::Read(folder / "l.db");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(read->front().plan.empty());
+  EXPECT_TRUE(SqliteVault::Open(folder / "l.db", Info(), budgets).ok());
 }
 
 TEST(SqliteVault, ReservesSettlesAndComesBack) {

@@ -18,6 +18,8 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE TABLE IF NOT EXISTS accounts (
   run TEXT NOT NULL REFERENCES runs(run), first INTEGER NOT NULL, count INTEGER NOT NULL,
   budget REAL NOT NULL, spent REAL NOT NULL, PRIMARY KEY (run, first)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS plans (
+  run TEXT PRIMARY KEY REFERENCES runs(run), events TEXT NOT NULL, epsilon REAL NOT NULL);
 )sql";
 
 constexpr std::int64_t kMostAccounts = 1 << 28;      // a larger file was not written here
@@ -56,6 +58,17 @@ void WriteAccounts(SQLite::Database& db, const std::string& run, const std::vect
   }
 }
 
+// The plan of a run, or nothing; files of earlier versions have no such table.
+bool ReadPlan(SQLite::Database& db, const std::string& run, std::string& events, double& epsilon) {
+  if (!db.tableExists("plans")) return false;
+  SQLite::Statement find(db, "SELECT events, epsilon FROM plans WHERE run = ?");
+  find.bind(1, run);
+  if (!find.executeStep()) return false;
+  events = find.getColumn(0).getString();
+  epsilon = find.getColumn(1).getDouble();
+  return true;
+}
+
 }  // namespace
 
 struct SqliteVault::State {
@@ -84,7 +97,8 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(kSchema);
     state->budget.assign(budgets.begin(), budgets.end());
-    state->spent.assign(budgets.size(), MuSquared{0.0});
+    const bool planned = !info.plan.empty();
+    state->spent.assign(budgets.size(), planned ? MuSquared::Proven(kInf) : MuSquared{0.0});
     SQLite::Statement known(db, "SELECT adjacency, version FROM runs WHERE run = ?");
     known.bind(1, info.run);
     if (known.executeStep()) {
@@ -95,6 +109,15 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
             "ledger",
             file.string(), info.run, known.getColumn(0).getString(), Name(info.adjacency));
       }
+      std::string events;
+      double epsilon = 0;
+      if (ReadPlan(db, info.run, events, epsilon) != planned ||
+          (planned && (events != info.plan || epsilon != info.plan_epsilon)))
+        return Fail(
+            Code::kInvalidArgument,
+            "ledger {}: run {} was opened with another plan of releases; a plan is paid for as a whole "
+            "and kept, so start again with `tacit train`",
+            file.string(), info.run);
       const Error other = Fail(Code::kMalformed,
                                "ledger {}: run {} has accounts for other clients than this run's {}; use "
                                "another experiment.name or ledger file",
@@ -125,6 +148,13 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
       add.bind(5, info.mode);
       add.bind(6, info.delta);
       add.exec();
+      if (planned) {
+        SQLite::Statement keep(db, "INSERT INTO plans VALUES (?, ?, ?)");
+        keep.bind(1, info.run);
+        keep.bind(2, info.plan);
+        keep.bind(3, info.plan_epsilon);
+        keep.exec();
+      }
     }
     WriteAccounts(db, info.run, state->budget, state->spent);
     transaction.commit();
@@ -209,6 +239,9 @@ Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path&
         r.budget.insert(r.budget.end(), count, rows.getColumn(1).getDouble());
         r.spent.insert(r.spent.end(), count, rows.getColumn(2).getDouble());
       }
+      if (ReadPlan(db, r.run, r.plan, r.plan_epsilon) && !(r.plan_epsilon >= 0))
+        return Fail(Code::kMalformed, "ledger {}: run {} has a plan that no run writes; the file was changed",
+                    file.string(), r.run);
       out.push_back(std::move(r));
     }
     return out;

@@ -56,15 +56,21 @@ class ThreadRuntime {
   // Clients that live as long as the run. A client's refusal ends the run before anything more is sent.
   Status Run(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher)
       requires Algorithm<A> {
-    return server.Start(down_) ? Resume(server, clients, watcher) : Status(Ok{});
+    Everyone everyone(clients.size());
+    return Run(server, clients, everyone, watcher);
   }
-  Status Resume(typename A::Server& server, std::vector<typename A::Client>& clients, const Watcher& watcher)
-      requires Algorithm<A> {
+  // The same where not all of them take part in every round.
+  Status Run(typename A::Server& server, std::vector<typename A::Client>& clients, Participants& who,
+             const Watcher& watcher) requires Algorithm<A> {
+    return server.Start(down_) ? Resume(server, clients, who, watcher) : Status(Ok{});
+  }
+  Status Resume(typename A::Server& server, std::vector<typename A::Client>& clients, Participants& who,
+                const Watcher& watcher) requires Algorithm<A> {
     return Loop(
-        server, watcher, [&](std::uint32_t) { return clients.size(); },
-        [](std::size_t i) { return static_cast<std::uint32_t>(i); },
+        server, watcher, [&](std::uint32_t round) { return who.Begin(round); },
+        [&](std::size_t i) { return who.Id(i); },
         [&](std::size_t i, const typename A::Down& down, Lane& lane) {
-          return clients[i].Round(down, lane.up, lane.scratch);
+          return clients[who.Id(i)].Round(down, lane.up, lane.scratch);
         },
         [&](typename A::Down& down, RoundReport& report) {
           ForEach(clients, [&](typename A::Client& c) { c.Finish(down); });

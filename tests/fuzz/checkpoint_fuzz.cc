@@ -37,7 +37,7 @@ void Try(Run& run, std::string_view bytes) {
   for (std::uint32_t i = 0; i < 2; ++i)
     clients.emplace_back(tacit::Holding{i, 1, run.partition.shard(i), nullptr}, run.problem, run.mechanism,
                          run.options, run.noise);
-  const auto at = tacit::Checkpoint::Parse<tacit::PrimalDual>(bytes, "fuzz.checkpoint", {}, clients.size(),
+  const auto at = tacit::Checkpoint::Parse<tacit::PrimalDual>(bytes, "fuzz.checkpoint", {}, clients.size(), 0,
                                                               server, down, clients);
   if (!at.ok()) {
     TACIT_CHECK(!at.error().message.empty());
