@@ -113,7 +113,15 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                                                    Grouped(p.clients)),
                                  p.secret() ? "known to the server alone" : "seen by everybody"));
   const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
-  if (p.by_client())
+  if (p.randomizer)
+    Line("release",
+         fmt::format(
+             "a client's update, clipped to norm {}: its direction by PrivUnit with ε = {} (cap at {}), its "
+             "length by ScalarDP with ε = {} ({} levels) a message",
+             Digits(p.clip), DigitsUp(PureCost(p.randomizer->direction().event()).value()),
+             Digits(p.randomizer->direction().gamma()),
+             DigitsUp(PureCost(p.randomizer->length().event()).value()), p.randomizer->length().k() + 1));
+  else if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
                  : fmt::format("{}, clipped to norm {} each{}; sensitivity {}, {} noise",
@@ -147,6 +155,10 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                EpsilonText(epsilon[i])});
   }
   table.Print(stdout);
+  if (p.randomizer)
+    fmt::print(
+        "  σ: of Gaussian noise that would be as large, for updates as long as the clip; ε at δ = 0: {}\n",
+        DigitsUp(p.pure_epsilon));
   if (p.account)
     fmt::print("  ε of all rounds together, paid for before the first: {}\n", p.method);
   else if (!exposed)

@@ -65,6 +65,7 @@ json Certificate(const RunResult& r, const Config& c) {
   const auto mechanism = MakeMechanism(p.mechanism);
   if (mechanism.ok() && !(*mechanism)->caveat().empty())
     caveats.push_back(std::string((*mechanism)->caveat()));
+  if (p.randomizer && !p.randomizer->caveat().empty()) caveats.push_back(std::string(p.randomizer->caveat()));
   if (r.replayable)
     caveats.push_back(
         fmt::format("the noise is replayable: whoever holds seed {} (it is printed here) and the config can "
@@ -217,6 +218,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"charged_before_release", true}}},
       {"mechanism",
        {{"name", p.mechanism},
+        {"split", p.split.empty() ? json(nullptr) : json(p.split)},
         {"noise", exposed ? "none" : c.privacy.noise},
         {"generator", exposed ? "none" : "AES-256-CTR"}}},
       {"rounds",

@@ -171,9 +171,21 @@ std::vector<Section> Describe(Config& c) {
     s.Number("clip", &c.privacy.clip, kLength,
              "bound on the gradient of one record, or on the update of one client; certified mode clips to "
              "it, and so do papers with unit = client; paper mode otherwise assumes it");
-    s.Choice("mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "expose"},
-             "how values are released: exact integers, doubles (with a caveat), or without noise (epsilon "
-             "infinite)");
+    s.Choice(
+        "mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "priv-unit", "expose"},
+        "how values are released: exact integers, doubles (with a caveat), a client's update by PrivUnit and "
+        "ScalarDP (pure epsilon; unit = client, trust = local), or without noise (epsilon infinite)");
+    s.Number(
+        "length_share", &c.privacy.length_share, {.lower = 0, .upper = 0.99},
+        "priv-unit: part of a message's epsilon that goes to the update's length, the rest to its direction; "
+        "0: the best for updates as long as the clip");
+    s.Numbers(
+        "split", &c.privacy.split, {.lower = 1e-6, .upper = 60},
+        "priv-unit in paper mode: epsilon0 and epsilon1 of the direction and epsilon2 of the length, of one "
+        "message");
+    s.Choice(
+        "cap", &c.privacy.cap, {"best", "printed"},
+        "priv-unit in paper mode: the cap that estimates best at epsilon0 + epsilon1, or the printed rule");
     s.Choice(
         "noise", &c.privacy.noise, {"entropy", "replayable"},
         "noise from the operating system's entropy, or from experiment.seed (printed in the certificate)");

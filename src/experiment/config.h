@@ -63,12 +63,15 @@ struct Config {
     std::string adjacency = "replace-one";
     double clip = 1.0;
     std::string mechanism = "lattice_gaussian";
+    double length_share = 0.0;  // priv-unit: part of ε of a message for the length; 0: the best
+    std::vector<double> split;  // priv-unit in paper mode: ε0, ε1, ε2
+    std::string cap = "best";
     std::string noise = "entropy";
   } privacy;
   struct {
     std::string name = "primal-dual", mode = "certified";
     std::size_t rounds = 100;
-    double gamma = 0.0;                       // 0: the largest step the theory allows
+    double gamma = 0.0;  // 0: the largest step the theory allows
     std::string allocation = "dynamic", factor = "auto", scaling = "printed";
     double ratio = 0.99;  // geometric: variance of a round over that of the round before
     double strong_convexity = -1.0;  // −1: l2 times the scaling

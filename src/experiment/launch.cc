@@ -145,6 +145,7 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .sigma = s.plan.noise[at],
                .variance = shared,
                .mechanism = s.mechanism.get(),
+               .randomizer = s.plan.randomizer.get(),
                .expected = s.plan.secret() ? s.plan.expected() : 0,
                .most = static_cast<std::uint32_t>(s.plan.clients),
                .dim = s.plan.dim,
@@ -177,7 +178,8 @@ Status LaunchUnder(Session& s, RunResult& r) {
   const std::string& name = s.config.algorithm.name;
   if (name == "fedexp") return LaunchFederated<FedExp<Trust>>(s, r);
   if (name == "dp-scaffold") return LaunchFederated<Scaffold<Trust>>(s, r);
-  if (s.plan.indicator > 0) return LaunchFederated<AdaptiveFedAvg<Trust>>(s, r);
+  if constexpr (!std::is_same_v<Trust, LocalUnit>)
+    if (s.plan.indicator > 0) return LaunchFederated<AdaptiveFedAvg<Trust>>(s, r);
   return LaunchFederated<FedAvg<Trust>>(s, r);
 }
 
@@ -188,6 +190,7 @@ Status Launch(Session& s, RunResult& r) {
   if (name == "primal-dual") return LaunchPrimalDual(s, r);
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);
+  if (s.plan.randomizer) return LaunchUnder<LocalUnit>(s, r);
   return s.config.privacy.trust == "central" ? LaunchUnder<TrustedServer>(s, r)
                                              : LaunchUnder<LocalNoise>(s, r);
 }

@@ -11,6 +11,7 @@
 #include "privacy/calibrate.h"
 #include "privacy/claims.h"
 #include "privacy/joint_release.h"
+#include "privacy/randomizer_plan.h"
 #include "privacy/schedule.h"
 
 namespace tacit {
@@ -174,6 +175,43 @@ Status CheckConstants(const Config& c) {
         Code::kUnsupported,
         "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
         "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
+  const bool by_unit = c.privacy.mechanism == "priv-unit", paper = c.algorithm.mode == "paper";
+  if (!by_unit && (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best"))
+    return Fail(
+        Code::kInvalidArgument,
+        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; set that, or leave "
+        "them out");
+  if (by_unit) {
+    if (!by_client || c.privacy.trust != "local")
+      return Fail(
+          Code::kUnsupported,
+          "privacy.mechanism = \"priv-unit\": is for a client's whole update that nobody else noises; set "
+          "privacy.unit = \"client\" and privacy.trust = \"local\"");
+    if (!c.privacy.budgets.empty() || c.algorithm.clip_quantile != 0)
+      return Fail(Code::kUnsupported,
+                  "privacy.mechanism = \"priv-unit\": has one randomizer for all clients and rounds; leave "
+                  "privacy.budgets and algorithm.clip_quantile out");
+    if (c.algorithm.noise_multiplier != 0)
+      return Fail(Code::kInvalidArgument,
+                  "algorithm.noise_multiplier = {:g}: is for Gaussian noise; leave it out with "
+                  "privacy.mechanism = \"priv-unit\"",
+                  c.algorithm.noise_multiplier);
+    if (paper && c.privacy.split.size() != 3)
+      return Fail(Code::kInvalidArgument,
+                  "privacy.split has {} numbers: paper mode states epsilon0, epsilon1 and epsilon2 of a "
+                  "message; give "
+                  "three ([2, 2, 2] in the experiments of DP-FedEXP), or use certified mode",
+                  c.privacy.split.size());
+    if (!paper && (!c.privacy.split.empty() || c.privacy.cap != "best"))
+      return Fail(Code::kInvalidArgument,
+                  "privacy.split, privacy.cap: certified mode finds them from privacy.epsilon; leave them "
+                  "out, or set "
+                  "algorithm.mode = \"paper\"");
+    if (paper && c.privacy.length_share != 0)
+      return Fail(Code::kInvalidArgument,
+                  "privacy.length_share = {:g}: paper mode states privacy.split; leave it out",
+                  c.privacy.length_share);
+  }
   if (c.algorithm.server_optimizer != "plain" && (fedexp || primal_dual || isrl))
     return Fail(
         Code::kUnsupported,
@@ -248,7 +286,8 @@ Status CheckConstants(const Config& c) {
       return Fail(Code::kUnsupported,
                   "privacy.budgets: one noise on the sum protects all clients alike; leave it out with "
                   "privacy.trust = \"central\"");
-    if (c.algorithm.mode == "paper" && !(c.algorithm.noise_multiplier > 0) && c.privacy.mechanism != "expose")
+    if (c.algorithm.mode == "paper" && !(c.algorithm.noise_multiplier > 0) && !by_unit &&
+        c.privacy.mechanism != "expose")
       return Fail(
           Code::kInvalidArgument,
           "algorithm.noise_multiplier is not set: these papers state the noise and not epsilon; set it "
@@ -419,6 +458,91 @@ PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objecti
   return theory;
 }
 
+// Bytes of the whole run, as the frames of its messages have them.
+void CountTraffic(Plan& p) {
+  const bool by_client = p.by_client(), primal_dual = p.algorithm == "primal-dual",
+             isrl = p.algorithm == "isrl-dp";
+  const std::size_t rounds = p.schedule.size();
+  const std::size_t length = sizeof(std::uint64_t), vector = length + p.dim * sizeof(double);
+  if (!primal_dual) {  // the model is not in the first broadcast; who remembers has one more
+    const bool control = p.algorithm == "dp-scaffold", local_noise = !by_client && !isrl;
+    const bool remember = control || local_noise;
+    const std::size_t vectors = control ? 2 : 1;
+    const std::size_t lengths = remember ? 2 : 1;  // vectors of a message, empty ones included
+    const std::size_t up = p.randomizer
+                               ? kFrameHeader + sizeof(std::uint32_t) + length + p.dim * sizeof(std::int32_t)
+                               : kFrameHeader + (local_noise ? 2 : 1) * length +
+                                     (local_noise ? vectors : 1) * p.released() * sizeof(double);
+    const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + lengths * length +
+                              (p.indicator > 0 ? sizeof(double) : 0),
+                      full = empty + vectors * p.dim * sizeof(double);
+    // Clients of a round, in the mean where they are sampled; everyone who remembers gets the last model.
+    const auto of_round = [&](double bytes) { return static_cast<std::size_t>(p.expected() * bytes); };
+    p.bytes_up = of_round(static_cast<double>(up * rounds));
+    p.bytes_down =
+        of_round(static_cast<double>(empty + full * (rounds - 1))) + (remember ? full * p.clients : 0);
+    return;
+  }
+  const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;
+  p.bytes_up = up * rounds * p.clients;
+  p.bytes_down = (down * (rounds + 1) - p.dim * sizeof(double)) * p.clients;
+}
+
+// A run whose messages are directions and lengths: one randomizer for all rounds, paid for as a whole.
+Status PlanByUnit(const Config& c, Plan& p) {
+  const L2Bound clip = L2Bound::Proven(c.privacy.clip);
+  const Delta delta = Delta::Proven(p.delta);
+  const auto epsilon = [](double e) { return Epsilon::Proven(e); };
+  if (p.mode == "certified" && ((c.algorithm.allocation == "geometric" && c.algorithm.ratio != 1) ||
+                                (c.algorithm.allocation == "dynamic" && p.factor < 1)))
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.allocation = \"{}\": with privacy.mechanism = \"priv-unit\" all rounds have the same "
+        "epsilon; set static",
+        c.algorithm.allocation);
+  if (p.mode == "paper") {
+    p.split = c.privacy.split;
+    const RandomizerSplit split{epsilon(p.split[0]), epsilon(p.split[1]), epsilon(p.split[2])};
+    auto made = StatedRandomizer(split, c.privacy.cap == "printed", p.dim, clip);
+    if (!made.ok()) return Error{made.error().code, "privacy.split: " + made.error().message};
+    p.randomizer = std::make_shared<const LocalRandomizer>(*std::move(made));
+    p.claimed_epsilon = p.epsilon = p.split[0] + p.split[1] + p.split[2];
+    p.claim_source = "DP-FedEXP, Lemma D.1: one message of one client; a run has one a round";
+  } else {
+    auto made = CalibrateRandomizer(epsilon(p.epsilon), delta, p.adjacency, p.rounds, p.dim, clip,
+                                    c.privacy.length_share);
+    if (!made.ok()) return Error{made.error().code, "privacy.epsilon: " + made.error().message};
+    p.randomizer = std::make_shared<const LocalRandomizer>(*std::move(made));
+  }
+  const LocalRandomizer& r = *p.randomizer;
+  TACIT_TRY(Accountant account, AccountOf(r, p.adjacency, p.rounds));
+  TACIT_TRY(const Bracket whole, account.EpsilonAt(delta));
+  p.account.emplace(std::move(account));
+  p.certified_epsilon = whole.upper;
+  p.certified_epsilon_lower = whole.lower;
+  p.method = whole.method;
+  const double rounds = static_cast<double>(p.rounds);
+  const double one = AddUp(PureCost(r.direction().event()).value(), PureCost(r.length().event()).value());
+  p.pure_epsilon = MulUp(rounds, one);
+  const double rho = ZcdpCost(r.direction().event()).value() + ZcdpCost(r.length().event()).value();
+  p.zcdp_epsilon = ZcdpEpsilon(Rho::Proven(rho * rounds * (1 + 1e-12)), delta);
+  p.mu_budget = kInf;
+  p.units = 1;
+  p.record_bound = clip.value();
+  p.sensitivity = Bounded::Sensitivity(p.adjacency, clip, 1, 0).value();
+  // Noise a coordinate, of an update as long as the clip: what Gaussian noise of that size would do.
+  const double spread = r.SecondMoment(clip.value()) - clip.value() * clip.value();
+  const double sigma = std::sqrt(std::max(spread, 1e-300) / static_cast<double>(p.dim));
+  p.noise.push_back(std::make_shared<const NoisePlan>(p.rounds, NoiseStd::Proven(sigma)));
+  p.noise_of.assign(p.clients, 0);
+  p.budgets.assign(p.clients, MuSquared::Proven(kInf));
+  for (std::uint32_t t = 1; t <= p.rounds; ++t)
+    p.schedule.push_back(
+        {.round = t, .share = 1 / rounds, .mu = kInf, .sigma = sigma, .noise_on_mean = sigma});
+  CountTraffic(p);
+  return Ok{};
+}
+
 }  // namespace
 
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
@@ -448,7 +572,6 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
-  TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
   const SumUnit unit = UnitOf(c);
   const bool by_sum = unit.person && c.privacy.person_bound == "sum";
   p.sum_unit = unit;
@@ -512,6 +635,11 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "algorithm.gamma = {:g}: with strong convexity {:g} the method does not contract (factor {:g}); "
         "lower it to at most {:g}",
         p.gamma, p.mu_f, p.factor, p.gamma_max);
+  if (c.privacy.mechanism == "priv-unit") {
+    TACIT_OK(PlanByUnit(c, p));
+    return p;
+  }
+  TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
   const Epsilon epsilon = Epsilon::Proven(c.privacy.epsilon);
   const Delta delta = Delta::Proven(c.privacy.delta);
@@ -812,27 +940,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       p.rounds_needed = std::max(1.0, std::ceil(std::log(inside) / (p.gamma * c1)));
     }
   }
-  const std::size_t length = sizeof(std::uint64_t), vector = length + p.dim * sizeof(double);
-  if (!primal_dual) {  // the model is not in the first broadcast; who remembers has one more
-    const bool control = c.algorithm.name == "dp-scaffold", local_noise = !by_client && !isrl;
-    const bool remember = control || local_noise;
-    const std::size_t vectors = control ? 2 : 1;
-    const std::size_t lengths = remember ? 2 : 1;  // vectors of a message, empty ones included
-    const std::size_t up = kFrameHeader + (local_noise ? 2 : 1) * length +
-                           (local_noise ? vectors : 1) * p.released() * sizeof(double);
-    const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + lengths * length +
-                              (p.indicator > 0 ? sizeof(double) : 0),
-                      full = empty + vectors * p.dim * sizeof(double);
-    // Clients of a round, in the mean where they are sampled; everyone who remembers gets the last model.
-    const auto of_round = [&](double bytes) { return static_cast<std::size_t>(p.expected() * bytes); };
-    p.bytes_up = of_round(static_cast<double>(up * active.size()));
-    p.bytes_down =
-        of_round(static_cast<double>(empty + full * (active.size() - 1))) + (remember ? full * p.clients : 0);
-    return p;
-  }
-  const std::size_t up = kFrameHeader + vector, down = kFrameHeader + sizeof(std::uint32_t) + vector;
-  p.bytes_up = up * active.size() * p.clients;
-  p.bytes_down = (down * (active.size() + 1) - p.dim * sizeof(double)) * p.clients;
+  CountTraffic(p);
   return p;
 }
 

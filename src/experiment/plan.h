@@ -10,6 +10,7 @@
 #include "experiment/config.h"
 #include "privacy/accountant.h"
 #include "privacy/gdp.h"
+#include "privacy/local_randomizer.h"
 #include "privacy/sampling.h"
 
 namespace tacit {
@@ -60,6 +61,11 @@ struct Plan {
   // Every release of one client, where all are fixed in advance and not Gaussian-DP; the run pays for them as
   // a whole (PlannedReleases). nullopt: accounts are Gaussian-DP filters.
   std::optional<Accountant> account;
+  // What every client sends its updates through, where it is not Gaussian noise, and the ε of the run at δ =
+  // 0.
+  std::shared_ptr<const LocalRandomizer> randomizer;
+  double pure_epsilon = kInf;
+  std::vector<double> split;  // paper mode: ε0, ε1, ε2 of a message as stated
   std::string method;  // how certified_epsilon was found, where there is an account
   std::size_t roundings = 0;  // unit = client: of a term's way into the sum
   double square = 0;  // weight of the squared length that travels with an update; 0: none does

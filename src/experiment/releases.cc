@@ -7,7 +7,7 @@
 
 namespace tacit {
 
-std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective, const Mechanism& mechanism,
+std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective, const Mechanism* mechanism,
                                    const LedgerBook& book, std::span<const std::size_t> records,
                                    std::size_t rounds_done) {
   TACIT_CHECK(records.size() == plan.clients && book.size() == plan.clients);
@@ -44,8 +44,9 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
         r.rounds.push_back(0);
       }
       ++r.rounds.back();
-      if (!bounded) continue;
-      const MuSquared cost = Cost(mechanism.EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
+      if (!bounded || plan.account) continue;
+      const MuSquared cost =
+          Cost(mechanism->EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
       for (std::size_t j = 0; j < plan.each; ++j) spent = spent + cost;      // as the ledger adds them
     }
     if (plan.account) {

@@ -185,7 +185,9 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   }
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
   TACIT_TRY(s.regularizer, BuildRegularizer(config));
-  TACIT_TRY(s.mechanism, MakeMechanism(config.privacy.mechanism));
+  if (!s.plan.randomizer) {
+    TACIT_TRY(s.mechanism, MakeMechanism(config.privacy.mechanism));
+  }
   if (!config.data.test.empty()) {
     PublicFacts shape = s.facts;
     TACIT_TRY(s.test, LoadSource(config, config.data.test, Role::kTest, shape));
@@ -249,7 +251,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
   std::vector<std::size_t> records(s.plan.clients);
   for (std::uint32_t i = 0; i < records.size(); ++i) records[i] = s.partition.size(i);
-  r.releases = MakeReleases(s.plan, *s.objective, *s.mechanism, *s.book, records, r.rounds_done);
+  r.releases = MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records, r.rounds_done);
   for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
@@ -447,6 +449,7 @@ json ToJson(const Plan& p) {
           {"claimed_epsilon", Number(p.claimed_epsilon)},
           {"claim_source", p.claimed_epsilon ? json(p.claim_source) : json(nullptr)},
           {"zcdp_epsilon", Number(p.zcdp_epsilon)},
+          {"pure_epsilon", std::isfinite(p.pure_epsilon) ? json(p.pure_epsilon) : json(nullptr)},
           {"clip", p.clip},
           {"sensitivity", Number(p.sensitivity)},
           {"bytes_up", p.bytes_up},

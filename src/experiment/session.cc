@@ -81,7 +81,7 @@ std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
     auto& costs = out.emplace_back();
     for (NoiseStd sigma : *noise)
       costs.push_back(MuSquared::Proven(
-          std::isinf(s.plan.sensitivity)
+          std::isinf(s.plan.sensitivity) || s.mechanism == nullptr
               ? kInf
               : MulUp(
                     static_cast<double>(s.plan.each),

@@ -65,6 +65,12 @@ double EpsilonOfOne(const Config& c, std::size_t candidates) {
 
 // What adds up here is μ².
 Status CheckPlan(const Plan& plan) {
+  if (plan.account)
+    return Fail(
+        Code::kUnsupported,
+        "privacy.mechanism = \"{}\", algorithm.sampling: this run pays for a plan and not in mu, which a "
+        "search divides; use Gaussian noise and every client",
+        plan.mechanism);
   if (std::isfinite(plan.certified_epsilon) && plan.mechanism != "expose") return Ok{};
   return Fail(
       Code::kUnsupported,

@@ -185,6 +185,8 @@ struct Stated {
   double rate = 1;
   std::size_t sample = 0;
   bool secret = false;
+  bool by_unit() const { return mechanism == "priv-unit"; }
+  std::vector<double> split;  // by_unit, paper mode: what was stated of one message
   std::optional<Accountant> account;
   double account_epsilon = 0, account_lower = 0;
   std::size_t charged() const { return account ? planned - std::min(planned, skipped) : done; }  // rounds
@@ -228,7 +230,8 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     if (s.sampling == "fixed") s.sample = f.Count("privacy.sampling.clients", 1);
     s.secret = f.Flag("privacy.sampling.secret");
   }
-  s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "expose"});
+  s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "priv-unit", "expose"});
+  if (s.by_unit() && s.mode == "paper") s.split = f.Figures("mechanism.split", 0, false);
   s.noise = f.OneOf("mechanism.noise", {"entropy", "replayable", "none"});
   s.epsilon = f.Figure("privacy.certified_epsilon", 0, true);
   s.epsilon_lower = f.Figure("privacy.certified_epsilon_lower", 0, true);
@@ -412,12 +415,38 @@ void CheckReleases(const Stated& s, Checks& check) {
   }
 }
 
+// A direction and a length a message, one message a round of the plan. As stated by a paper the length has ε₂
+// and the direction no more than ε₀ + ε₁, with the best cap all of it.
+void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& check) {
+  std::uint64_t directions = 0, lengths = 0;
+  for (Accountant::Line& line : left) {
+    const auto* direction = std::get_if<PrivUnitEvent>(&line.event);
+    const auto* length = std::get_if<ScalarDpEvent>(&line.event);
+    if (direction == nullptr && length == nullptr) continue;
+    (direction != nullptr ? directions : lengths) += line.count;
+    line.count = 0;
+    if (s.split.size() != 3) continue;
+    const double epsilon = direction != nullptr ? EpsilonOf(*direction) : length->epsilon.value();
+    const double stated = direction != nullptr ? s.split[0] + s.split[1] : s.split[2];
+    if (!(epsilon <= stated * (1 + 1e-6)))
+      check.Differ("account.events", epsilon, stated, "and mechanism.split allows no more than");
+    if (length != nullptr) check.Same("account.events: length", epsilon, stated, "and mechanism.split says");
+  }
+  check.Same("account.events: directions", static_cast<std::size_t>(directions), s.charged(),
+             "and the rounds of the plan are");
+  check.Same("account.events: lengths", static_cast<std::size_t>(lengths), s.charged(),
+             "and the rounds of the plan are");
+  check.Same("privacy.unit", s.unit + " " + s.trust, std::string("client local"),
+             "and what leaves by priv-unit is of the kind");
+}
+
 // The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a sample
 // is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
-  if (s.secret != s.account.has_value() && s.mechanism != "expose")
-    return check.Add("account", s.account ? "events" : "none", s.secret ? "events" : "none",
-                     "and privacy.sampling makes it");
+  const bool planned = s.secret || s.by_unit();
+  if (planned != s.account.has_value() && s.mechanism != "expose")
+    return check.Add("account", s.account ? "events" : "none", planned ? "events" : "none",
+                     "and mechanism.name and privacy.sampling make it");
   if (s.sampling != "full" && s.secret != (s.by_client() && s.trust == "central"))
     check.Add("privacy.sampling.secret", s.secret ? "true" : "false", s.secret ? "false" : "true",
               "and who sees the answers makes it");
@@ -431,7 +460,9 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   }
   if (!s.account) return;
   std::vector<Accountant::Line> left = s.account->lines();
+  if (s.by_unit()) CheckUnits(s, left, check);
   for (const StatedReleases& r : s.releases) {
+    if (s.by_unit()) break;
     const Enclosed sensitivity = SensitivityOf(s, r);
     for (std::size_t i = 0; i < r.sigma.size(); ++i) {
       const long double mu = MuOf(s, r.sigma[i], sensitivity.exact);
@@ -470,6 +501,12 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
 // The ε of papers that state the noise: of one message, where every client adds its own; with a trusted
 // server of all rounds, the sum (2C/σ) and the squared lengths (λC²/σ) accounted apart.
 void CheckNoiseClaim(const Stated& s, Checks& check) {
+  if (s.by_unit()) {
+    if (s.split.size() != 3)
+      return check.Differ("mechanism.split", s.split.size(), std::size_t{3}, "numbers, and a message has");
+    return check.Within("privacy.claimed_epsilon", *s.claimed, s.split[0] + s.split[1] + s.split[2], 1e-12L,
+                        1e-12L, "and mechanism.split makes it");
+  }
   long double squared = 0;
   for (const StatedReleases& r : s.releases) {
     if (r.sigma.empty()) continue;
@@ -492,7 +529,7 @@ void CheckIsrlClaim(const Stated& s, Checks& check) {
     for (const double sigma : r.sigma)
       claim = std::max(claim, 16 * static_cast<long double>(*s.claim_bound) / sigma *
                                   std::sqrt(rounds * std::log(2.5L * rounds / delta) * std::log(2 / delta)));
-  if (claim == 0) return;      // a run without a round
+  if (claim == 0) return;  // a run without a round
   check.Within("privacy.claimed_epsilon", *s.claimed, claim, 1e-9L, 1e-9L,
                "and the paper's calibration makes it");
 }
@@ -634,7 +671,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
     indicator = 2 * c.privacy.clip * std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
   check.Same("enforced.indicator", s.indicator, indicator, why);
   // With clients as the unit papers state the noise, and the claim follows from it.
-  if (s.by_client() && s.mode != "certified" && s.mechanism != "expose")
+  if (s.by_unit() && s.split != c.privacy.split)
+    check.Add("mechanism.split", fmt::format("{} numbers", s.split.size()),
+              fmt::format("{} or others", c.privacy.split.size()), why);
+  if (s.by_client() && s.mode != "certified" && s.mechanism != "expose" && !s.by_unit())
     for (std::size_t i = 0; i < s.releases.size(); ++i)
       for (const double sigma : s.releases[i].sigma)
         check.Within(fmt::format("releases[{}].sigma", i), sigma,

@@ -1,0 +1,196 @@
+// Runs whose messages are directions and lengths: what is planned is charged as a whole, certificates are
+// verified by other code, and paper mode shows the claim beside the proof.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiment/kill_runs.h"
+#include "experiment/run.h"
+#include "experiment/verify.h"
+#include "privacy/data_ledger.h"
+#include "privacy/randomizer_plan.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class PrivUnitRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_priv_unit_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  Config Make(std::vector<Assignment> sets, const char* where = "runs") const {
+    const std::string base = fmt::format(R"(
+[data]
+source = "synthetic-logistic"
+rows = 400
+features = 6
+clients = 20
+density = 1.0
+[privacy]
+epsilon = 12
+delta = 1e-4
+unit = "client"
+clip = 0.5
+mechanism = "priv-unit"
+noise = "replayable"
+[algorithm]
+name = "fedexp"
+rounds = 10
+local_steps = 4
+local_rate = 0.5
+[experiment]
+output = "{}"
+name = "run"
+)",
+                                         (home_ / where).string());
+    auto c = ParseConfig(base, "run.toml", sets);
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    return *c;
+  }
+  RunResult Good(const Config& c, const TrainHooks& hooks = {}) const {
+    auto r = Train(c, hooks);
+    EXPECT_TRUE(r.ok()) << r.error().message;
+    return r.ok() ? *std::move(r) : RunResult{};
+  }
+  void Holds(const RunResult& r) const {
+    const auto v = VerifyFolder(r.folder);
+    ASSERT_TRUE(v.ok()) << v.error().message;
+    for (const Finding& f : v->findings) ADD_FAILURE() << f.sentence;
+  }
+  fs::path home_;
+};
+
+TEST_F(PrivUnitRun, ThePlanIsWhatIsChargedAndSentAndTheCertificateHolds) {
+  for (const char* name : {"fedexp", "dp-fedavg", "dp-scaffold"})
+    for (const char* adjacency : {"replace-one", "zero-out"}) {
+      SCOPED_TRACE(fmt::format("{} {}", name, adjacency));
+      const RunResult r = Good(Make({{"algorithm.name", name}, {"privacy.adjacency", adjacency}}));
+      EXPECT_LE(r.certified_epsilon, 12);
+      EXPECT_GT(r.certified_epsilon, 12 * (1 - 1e-3));
+      EXPECT_EQ(r.certified_epsilon, r.plan.certified_epsilon);
+      EXPECT_GT(r.plan.pure_epsilon, r.certified_epsilon);
+      EXPECT_EQ(r.bytes_up, r.plan.bytes_up);
+      EXPECT_EQ(r.bytes_down, r.plan.bytes_down);
+      EXPECT_TRUE(std::isinf(r.mu));
+      Holds(r);
+    }
+}
+
+TEST_F(PrivUnitRun, ResumesBitForBitAndAnInterruptedRunPaysForItsPlan) {
+  for (const char* name : {"fedexp", "dp-scaffold"}) {
+    SCOPED_TRACE(name);
+    const std::vector<Assignment> sets = {{"algorithm.name", name}};
+    const RunResult whole = Good(Make(sets, "whole"));
+    std::atomic<bool> interrupt{false};
+    TrainHooks hooks;
+    hooks.interrupt = &interrupt;
+    hooks.threads = 3;
+    hooks.progress = [&](const Progress& p) { interrupt = p.round >= 4; };
+    const RunResult part = Good(Make(sets, "part"), hooks);
+    EXPECT_EQ(part.rounds_done, 4u);
+    EXPECT_EQ(part.certified_epsilon, whole.certified_epsilon);
+    Holds(part);
+    const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
+    ASSERT_TRUE(rest.ok()) << rest.error().message;
+    EXPECT_EQ(rest->model, whole.model);
+    EXPECT_EQ(ReadFile(part.folder / "trace.jsonl"), ReadFile(whole.folder / "trace.jsonl"));
+    Holds(*rest);
+  }
+}
+
+TEST_F(PrivUnitRun, PaperModeShowsTheClaimOfOneMessageBesideTheRun) {
+  const auto run = [&](const char* cap) {
+    const RunResult r = Good(Make({{"algorithm.mode", "paper"},
+                                   {"algorithm.rounds", "50"},
+                                   {"privacy.delta", "1e-5"},
+                                   {"privacy.split", "[2, 2, 2]"},
+                                   {"privacy.cap", cap}}));
+    EXPECT_EQ(*r.claimed_epsilon, 6.0);
+    Holds(r);
+    return r;
+  };
+  const RunResult best = run("best"), printed = run("printed");
+  EXPECT_NEAR(best.plan.pure_epsilon, 300, 1e-3);
+  EXPECT_LT(printed.plan.pure_epsilon, 300);
+  EXPECT_LT(best.certified_epsilon, 300);
+  EXPECT_GT(best.certified_epsilon, 250);
+  EXPECT_LT(printed.certified_epsilon, best.certified_epsilon);
+  // The same events by hand.
+  Accountant account(Adjacency::kReplaceOne);
+  ASSERT_TRUE(account.Compose(best.plan.randomizer->direction().event(), 50).ok());
+  ASSERT_TRUE(account.Compose(best.plan.randomizer->length().event(), 50).ok());
+  EXPECT_NEAR(best.certified_epsilon, account.EpsilonAt(Delta{1e-5})->upper, 1e-9);
+}
+
+TEST_F(PrivUnitRun, TheDataSetsBillHasTheWholePlan) {
+  const RunResult r = Good(Make({}));
+  const auto ledger = DataLedger::Read(home_ / "runs" / "ledger.db");
+  ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+  ASSERT_EQ(ledger->front().runs.size(), 1u);
+  const auto file = SqliteVault::Read(r.folder / "ledger.db");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->front().plan_epsilon, r.certified_epsilon);
+  EXPECT_NE(file->front().plan.find("priv-unit"), std::string::npos) << file->front().plan;
+}
+
+TEST_F(PrivUnitRun, AForgedCertificateIsFound) {
+  const auto found = [](const json& forged) {
+    const auto v = Verify(forged, "forged");
+    return !v.ok() || !v->findings.empty();
+  };
+  const RunResult r = Good(Make({{"algorithm.mode", "paper"}, {"privacy.split", "[2, 2, 2]"}}));
+  const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+  ASSERT_FALSE(found(honest));
+  const auto with = [&](auto forge) {
+    json forged = honest;
+    forge(forged);
+    return found(forged);
+  };
+  EXPECT_TRUE(with([](json& c) { c["account"]["events"][0]["count"] = 9; }));
+  EXPECT_TRUE(with([](json& c) { c["account"]["events"].erase(1); }));
+  EXPECT_TRUE(with([](json& c) { c["account"]["epsilon"] = 1.0; }));
+  EXPECT_TRUE(with([](json& c) { c["account"] = nullptr; }));
+  EXPECT_TRUE(with([](json& c) { c["privacy"]["certified_epsilon"] = 6.0; }));
+  EXPECT_TRUE(with([](json& c) { c["privacy"]["claimed_epsilon"] = 5.0; }));
+  EXPECT_TRUE(with([](json& c) { c["mechanism"]["split"] = {1, 1, 2}; }));
+  EXPECT_TRUE(with([](json& c) { c["mechanism"]["name"] = "lattice_gaussian"; }));
+  EXPECT_TRUE(with([](json& c) { c["privacy"]["trust"] = "central"; }));
+  EXPECT_TRUE(with([](json& c) { c["rounds"]["planned"] = 9, c["rounds"]["done"] = 9; }));
+}
+
+TEST_F(PrivUnitRun, MistakesAreSentencesThatNameThingValueAndRemedy) {
+  const auto why = [&](std::vector<Assignment> sets) {
+    TrainHooks hooks;
+    hooks.write_folder = false;
+    const auto r = Train(Make(std::move(sets)), hooks);
+    return r.ok() ? "" : r.error().message;
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  has(why({{"privacy.trust", "central"}}), "privacy.trust = \"local\"");
+  has(why({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}}), "privacy.unit = \"client\"");
+  has(why({{"algorithm.mode", "paper"}}), "privacy.split has 0 numbers");
+  has(why({{"privacy.split", "[2, 2, 2]"}}), "certified mode finds them");
+  has(why({{"algorithm.mode", "paper"}, {"privacy.split", "[2, 2, 2]"}, {"privacy.length_share", "0.5"}}),
+      "leave it out");
+  has(why({{"algorithm.mode", "paper"}, {"privacy.split", "[2, 2, 2]"}, {"algorithm.noise_multiplier", "1"}}),
+      "Gaussian noise");
+  has(why({{"privacy.mechanism", "gaussian"}, {"privacy.cap", "printed"}}), "are for privacy.mechanism");
+  has(why({{"model.l2", "0.1"}}), "set static");
+  has(why({{"algorithm.name", "dp-fedavg"}, {"algorithm.clip_quantile", "0.5"}}), "clip_quantile out");
+  has(why({{"data.features", "1"}}), "dimension");
+}
+
+}  // namespace
+}  // namespace tacit
