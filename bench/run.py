@@ -146,6 +146,96 @@ def networks():
             row(label, us, "us")
 
 
+FEDERATED = """
+[privacy]
+epsilon = 8
+delta = 1e-5
+unit = "client"
+trust = "central"
+clip = 1
+[algorithm]
+name = "dp-fedavg"
+[experiment]
+trace_every = 1000000
+output = "{output}"
+"""
+MLP = """
+[data]
+source = "{source}"
+clients = 1000
+{scale}
+[model]
+name = "mlp"
+hidden = [200]
+classes = 10
+""" + FEDERATED
+LINEAR = """
+[data]
+source = "synthetic-fedexp"
+rows = {clients}
+features = 500
+clients = {clients}
+[model]
+name = "least-squares"
+""" + FEDERATED
+
+
+def trained(config, rounds, **sets):
+    """Processor time in seconds and largest memory in MiB of `tacit train` on one thread."""
+    file = os.path.join(BUILD, "federated.toml")
+    with open(file, "w") as out:
+        out.write(config)
+    options = [f"--set={k.replace('__', '.')}={v}" for k, v in {"algorithm__rounds": rounds, **sets}.items()]
+    process = subprocess.Popen([os.path.join(BUILD, "apps", "cli", "tacit"), "train", file, "--quiet", "--threads", "1", *options],
+                               stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"bench: tacit train {file} failed")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def round_ms(config, few, many, **sets):
+    """Of one round: two runs of different length, so that reading and planning cancel."""
+    return min((trained(config, many, **sets)[0] - trained(config, few, **sets)[0]) / (many - few) * 1e3 for _ in range(max(2, TURNS // 2)))
+
+
+def federated():
+    """Whole rounds of DP-FedAvg by `tacit train`: ledger, checkpoints and all."""
+    data = os.environ.get("TACIT_DATA", "")
+    mnist = os.path.join(data, "mnist")
+    here = bool(data) and os.path.isdir(mnist)
+    output = os.path.join(BUILD, "runs")
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "federated_peers.py"), mnist if here else "-") if has("numpy") else None
+    if peers is None:
+        missing("NumPy is not installed (scripts/setup bench): no comparison of federated rounds")
+
+    def compare(what, ours, contestants):
+        row(what, ours, "ms")
+        for name, rounds, label, target in contestants if peers else ():
+            answers = [peers.ask(f"{name} {rounds}") for _ in range(2)]
+            if "missing" in answers[0]:
+                missing(f"{label} is not installed (scripts/setup bench): {answers[0]['missing']}")
+            else:
+                row(what, ours, "ms", min(a["ms"] for a in answers), label, target)
+
+    if here:
+        mlp = MLP.format(source="mnist", scale="", output=output)
+        compare("DP-FedAvg round, MLP, 1000 x 60", round_ms(mlp, 1, 4, algorithm__batch=10, algorithm__local_rate=0.1),
+                [("torch", 2, "PyTorch loop", 7), ("pfl", 2, "pfl-research", 10)])
+    else:
+        missing("mnist is not in TACIT_DATA: no round on digits")
+    linear = LINEAR.format(clients=1000, output=output)
+    steps = {"algorithm__local_steps": 20, "algorithm__local_rate": 0.001}
+    compare("DP-FedAvg round, linear, 1000 x 20 steps", round_ms(linear, 10, 510, **steps), [("numpy", 50, "NumPy, batched", 4.5)])
+    for clients in (10_000, 100_000):
+        row(f"linear, d = 500, {clients:,} clients, memory of 1 round", trained(LINEAR.format(clients=clients, output=output), 1, **steps)[1], "MiB",
+            note="rows alone: %.0f MiB" % (clients * 500 * 8 / 2**20))
+        row(f"memory of 5 rounds", trained(LINEAR.format(clients=clients, output=output), 5, **steps)[1], "MiB")
+    if peers:
+        peers.close()
+
+
 def accountants():
     """ε of sampled rounds: q = 0.01, noise multiplier 1, δ = 1e-5."""
     out = subprocess.run([os.path.join(PROGRAMS, "account_bench"), "--benchmark_format=json", "--benchmark_filter=^Certify/",
@@ -209,8 +299,8 @@ def table():
 if results["load"] > results["cores"] - 1:
     missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
             "figures are a few per cent high")
-results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "dp_accounting", "prv_accountant")}
-parts = {"primal-dual": primal_dual, "noise": noise, "networks": networks, "accountants": accountants}
+results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "pfl", "dp_accounting", "prv_accountant")}
+parts = {"primal-dual": primal_dual, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
 wanted = sys.argv[1:] or list(parts)
 for name, run in parts.items():
     if name in wanted:

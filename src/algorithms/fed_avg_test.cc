@@ -573,6 +573,38 @@ TEST(AdaptiveClip, AFixedScaleIsFederatedAveragingWithTheIndicatorsShareOfTheBud
   EXPECT_NEAR(w.book->largest_spent().value(), 10 * 4 * 0.04 / (1 - 0.2), 1e-6);
 }
 
+// One record: the steps stay on its line, and the short way along it is the long one up to rounding.
+TEST(LocalTraining, StepsOnOneRecordAreThoseMadeOneByOne) {
+  for (const Loss loss : {Loss::kLeastSquares, Loss::kLogistic, Loss::kHuber, Loss::kAbsoluteDeviation})
+    for (const bool sparse : {false, true}) {
+      Dataset data = test::RandomData(loss, 2, 3, 12, sparse ? 0.4 : 1.0, 7);
+      test::FillNorms(data);
+      if (sparse) data = test::Sparse(data);
+      const auto f = MakeObjective(loss, 2);
+      const Shard shard(data, 1, 1);
+      LocalSpace slow;
+      const Vec w = test::RandomVec(12, 0.5, 8);
+      slow.y = w;
+      Vec fast = w;
+      const LocalTraining o{.rate = 0.05, .steps = 21};
+      for (int k = 0; k < 21; ++k) LocalStep(shard, slow, *f, w, View(), o);
+      ASSERT_TRUE(f->StepsOnRecord(shard, 0, o.rate, o.steps, fast));
+      EXPECT_NE(fast, w);
+      for (std::size_t j = 0; j < w.size(); ++j) EXPECT_NEAR(fast[j], slow.y[j], 1e-13);
+    }
+}
+
+TEST(LocalTraining, AStepThatCannotBeMeasuredIsNotMade) {
+  Dataset data = test::RandomData(Loss::kLeastSquares, 2, 1, 3, 1.0, 7);
+  data.value[1] = kInf;
+  data.norm[0] = kInf;
+  const auto f = MakeObjective(Loss::kLeastSquares, 2);
+  Vec y = {1, 2, 3};
+  ASSERT_TRUE(f->StepsOnRecord(Shard(data, 0, 1), 0, 0.1, 5, y));
+  EXPECT_EQ(y[0], 1.0);
+  EXPECT_EQ(y[2], 3.0);
+}
+
 TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {
   World w(1, 12, 3, Loss::kLeastSquares);
   auto whole = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 1);

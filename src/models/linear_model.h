@@ -12,6 +12,7 @@
 //   bool Right(double margin, double label);              used if kHasAccuracy
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/round.h"
 #include "models/objective.h"
@@ -67,6 +68,32 @@ class LinearModel final : public Objective {
   void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
     TACIT_CHECK(weight.size() == shard.size());
     AddRows(shard, ws.a, weight, ws.b, g);
+  }
+
+  // y stays on a line: y_k = y − c_k a, whose margin is aᵀy − c_k‖a‖². So the steps are made on c alone, and
+  // the row is read three times however many there are.
+  bool StepsOnRecord(const Shard& shard, std::size_t l, double rate, std::uint32_t steps,
+                     Span y) const override {
+    TACIT_CHECK(y.size() == shard.features());
+    const Row row = shard.row(l);
+    const View a(row.value, row.size);
+    const double square = NormSquared(a);
+    const double start = row.index == nullptr
+                             ? Dot(a, y)
+                             : SumOf(row.size, [&](std::size_t k) { return a[k] * y[row.index[k]]; });
+    double c = 0;
+    for (std::uint32_t k = 0; k < steps; ++k) {
+      const double slope = link_.Slope(start - c * square, shard.label(l));
+      if (!(NormBound(std::abs(slope), shard.norm(l)) < std::numeric_limits<double>::infinity()))
+        break;  // nor would later ones
+      c += rate * slope;
+    }
+    if (c == 0) return true;  // not even a row that is not finite
+    if (row.index == nullptr)
+      Axpy(-c, a, y);
+    else
+      for (std::size_t k = 0; k < row.size; ++k) y[row.index[k]] -= c * a[k];
+    return true;
   }
 
   // weight·slope is one; the rest is m fused additions, or a product and m additions (AddRows).

@@ -20,6 +20,7 @@
 //   dense        w in × out, row-major: the transpose of PyTorch's, so that a sparse row touches whole
 //                rows of w; b out. After convolutions the inputs are channels × height × width.
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,9 +65,17 @@ class Objective {
   // Here ∇f_l is the vector that WeightedSum adds: (computed derivative of the loss) · row. The bound
   // holds for that vector, whose sensitivity is what counts, and not merely for the mathematical
   // gradient that it approximates. norm[l] is not finite if the derivative or the row's norm is not.
-  // A weight of 0 contributes exactly nothing, even if the record is not finite.
+  // A weight of 0 contributes exactly nothing, even if the record is not finite. Of x the second pass uses
+  // the length alone, so g may be x itself: a step of gradient descent in place.
   virtual void RecordNorms(const Shard&, View x, Workspace&, Span norm) const = 0;
   virtual void WeightedSum(const Shard&, View x, Workspace&, View weight, Span g) const = 0;
+
+  // y after `steps` steps y ← y − rate·∇f_l(y) on one record, where there is a shorter way than to make them
+  // (false: there is none, and y is untouched). A step whose gradient cannot be measured is not made.
+  virtual bool StepsOnRecord(const Shard&, std::size_t /*l*/, double /*rate*/, std::uint32_t /*steps*/,
+                             Span /*y*/) const {
+    return false;
+  }
 
   // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
   // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.
@@ -105,7 +114,7 @@ enum class Loss {
   kCnn,
 };
 enum class Activation { kSigmoid, kRelu };
-enum class Pooling { kNone, kMax, kMean };   // of 2 × 2; an odd last row or column is left out
+enum class Pooling { kNone, kMax, kMean };  // of 2 × 2; an odd last row or column is left out
 struct Convolution {
   std::size_t filters = 1, kernel = 3;
   bool relu = false;
@@ -113,21 +122,21 @@ struct Convolution {
 };
 struct ModelSpec {
   Loss loss = Loss::kLogistic;
-  std::size_t classes = 0;                             // softmax, mlp, cnn: at least 2
-  double threshold = 1.0;                              // τ of huber and smoothed hinge
-  std::vector<std::size_t> hidden = {};                // mlp, cnn: widths of the hidden dense layers
-  Activation activation = Activation::kRelu;           // after each of them
-  std::size_t channels = 1, height = 28, width = 28;   // cnn: the image a row holds
-  std::vector<Convolution> convolutions = {};          // cnn: at least one
+  std::size_t classes = 0;  // softmax, mlp, cnn: at least 2
+  double threshold = 1.0;  // τ of huber and smoothed hinge
+  std::vector<std::size_t> hidden = {};  // mlp, cnn: widths of the hidden dense layers
+  Activation activation = Activation::kRelu;  // after each of them
+  std::size_t channels = 1, height = 28, width = 28;  // cnn: the image a row holds
+  std::vector<Convolution> convolutions = {};  // cnn: at least one
 };
 Result<std::unique_ptr<Objective>> MakeObjective(const ModelSpec&);
 // The same for specs that are right by construction.
-std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);   // classes: softmax only, at least 2
+std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);  // classes: softmax only, at least 2
 
 // The networks for 28 × 28 digits of DP-FedEXP (Takakura, Liew & Hasegawa), Table 3: two convolutions 4 × 4
 // and dense layers, ReLU between the dense layers only. The printed 128 and 16 inputs of the dense part need
 // 2 × 2 pooling after each convolution (28 → 25 → 12 → 9 → 4); its kind is not printed: maximum here.
-ModelSpec FedExpCentralCnn();   // 4 and 8 filters, 128 → 32 → 10: 5,046 parameters
-ModelSpec FedExpLocalCnn();     // 2 and 1 filters, 16 → 10: 237 parameters
+ModelSpec FedExpCentralCnn();  // 4 and 8 filters, 128 → 32 → 10: 5,046 parameters
+ModelSpec FedExpLocalCnn();  // 2 and 1 filters, 16 → 10: 237 parameters
 
 }  // namespace tacit
