@@ -16,7 +16,7 @@ namespace {
 double Least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 
 void Measure(const std::string& name, const ModelSpec& spec, double density, bool sparse) {
-  for (const std::size_t batch : {1u, 10u, 32u}) {
+  for (const std::size_t batch : {1u, 10u, 32u, 60u}) {
     const auto body = [=](benchmark::State& state) {
       const Dataset dense = test::RandomData(spec.loss, spec.classes, batch, 784, density, 1);
       const Dataset data = sparse ? test::Sparse(dense) : dense;

@@ -1,4 +1,4 @@
-"""The steps of network_bench.cc in PyTorch on one core, without clipping: best of 2,000, microseconds."""
+"""The steps of network_bench.cc in PyTorch on one core, without clipping: best of 500, microseconds of processor time."""
 import time
 
 import torch
@@ -15,16 +15,16 @@ models = {
         nn.Flatten(), nn.Linear(16, 10)),
 }
 for name, make in models.items():
-    for batch in (1, 10, 32):
+    for batch in (1, 10, 32, 60):
         torch.manual_seed(0)
         model, loss = make(), nn.CrossEntropyLoss()
         rows, labels = torch.randn(batch, 784), torch.randint(0, 10, (batch,))
         optimiser = torch.optim.SGD(model.parameters(), lr=1e-4)
         best = float("inf")
-        for _ in range(2000):
-            start = time.perf_counter()
+        for _ in range(500):
+            start = time.process_time()
             optimiser.zero_grad(set_to_none=True)
             loss(model(rows), labels).backward()
             optimiser.step()
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         print(f"{name}/{batch} {best * 1e6:.0f} us", flush=True)

@@ -231,7 +231,7 @@ def federated():
     for clients in (10_000, 100_000):
         row(f"linear, d = 500, {clients:,} clients, memory of 1 round", trained(LINEAR.format(clients=clients, output=output), 1, **steps)[1], "MiB",
             note="rows alone: %.0f MiB" % (clients * 500 * 8 / 2**20))
-        row(f"memory of 5 rounds", trained(LINEAR.format(clients=clients, output=output), 5, **steps)[1], "MiB")
+        row("memory of 5 rounds", trained(LINEAR.format(clients=clients, output=output), 5, **steps)[1], "MiB")
     if peers:
         peers.close()
 
