@@ -5,14 +5,14 @@
 //   clipping (NeurIPS 2021), Algorithm 1.
 //
 //   client i   trains locally from w; Δ_i = (y − w)/s;  b_i = 1 if ‖Δ_i‖ ≤ C, else 0;
-//              sends (clip_C(Δ_i), κ(b_i − ½)), noised or to a trusted server
-//   server     (c̄, κ(b̄ − ½)) = the released mean;  w ← w + η_g s c̄;  s ← s·exp(−η_C (b̄ − γ))
+//              sends (clip_C(Δ_i), κ(b_i − 1)), noised or to a trusted server
+//   server     (c̄, κ(b̄ − 1)) = the released mean;  w ← w + η_g s c̄;  s ← s·exp(−η_C (b̄ − γ))
 //
 // The clip in force is sC. It is the update that is divided by s and not the noise that is multiplied by it,
 // so what is clipped, noised and charged has the public bound C in every round, whatever s is; s is a
-// function of releases. Update and indicator are one release: two of them differ by at most √(4C² + κ²), so
-// the count takes the share κ²/(4C² + κ²) of μ². b̄ is held to [0, 1] and s to [1e-6, 1e6], which is
-// post-processing.
+// function of releases. Update and indicator are one release: two of them differ by at most √(4C² + κ²), and
+// one is at most √(C² + κ²) long, so the count takes the share κ²/(4C² + κ²) of μ² under replace-one and
+// κ²/(C² + κ²) otherwise. b̄ is held to [0, 1] and s to [1e-6, 1e6], which is post-processing.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +27,8 @@ struct ClipRule {
     return std::clamp(scale * std::exp(-rate * (std::clamp(inside, 0.0, 1.0) - quantile)), 1e-6, 1e6);
   }
   // κ for this share of μ², in (0, 1).
-  static double Indicator(L2Bound clip, double share) {
-    return 2 * clip.value() * std::sqrt(share / (1 - share));
+  static double Indicator(L2Bound clip, double share, Adjacency adjacency) {
+    return (adjacency == Adjacency::kReplaceOne ? 2 : 1) * clip.value() * std::sqrt(share / (1 - share));
   }
 };
 

@@ -63,7 +63,7 @@ inline void MeanOfUpdates(const UpdateNoise& n, const Released<Vec>& sum, double
   const std::size_t dim = sum->size() - (more ? 1 : 0);
   sum.Into<&MeanOf>(mean.value, dim, count);
   mean.square = n.square > 0 ? sum->back() / (n.square * count) : 0.0;
-  mean.inside = n.indicator > 0 ? sum->back() / (n.indicator * count) + 0.5 : 0.0;
+  mean.inside = n.indicator > 0 ? 1 + sum->back() / (n.indicator * count) : 0.0;
 }
 
 struct LocalNoise {

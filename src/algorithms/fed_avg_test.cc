@@ -484,8 +484,10 @@ TEST(ServerOptimizer, NoMomentumIsAPlainStepAndItCostsNothing) {
 
 TEST(AdaptiveClip, TheBoundHoldsForEveryPairOfUpdatesAndIsAttained) {
   const L2Bound clip{0.5};
-  const double kappa = ClipRule::Indicator(clip, 0.1);
+  const double kappa = ClipRule::Indicator(clip, 0.1, Adjacency::kReplaceOne);
   EXPECT_NEAR(kappa * kappa / (4 * 0.25 + kappa * kappa), 0.1, 1e-15);
+  const double weak = ClipRule::Indicator(clip, 0.1, Adjacency::kZeroOut);
+  EXPECT_NEAR(weak * weak / (0.25 + weak * weak), 0.1, 1e-15);
   const auto entrusted = [&](Vec v) {
     EntrustedSum sum;
     Private<Vec> x(std::move(v));
@@ -500,21 +502,36 @@ TEST(AdaptiveClip, TheBoundHoldsForEveryPairOfUpdatesAndIsAttained) {
     NoiseBuffer buffer;
     Released<Vec> out;
     EXPECT_TRUE(kExpose.ReleaseForAll(total, NoiseStd{1.0}, book, rng, buffer, out).ok());
-    return std::pair(*out, total.Sensitivity(Adjacency::kReplaceOne).value());
+    struct Seen {
+      Vec value;
+      double replaced, left_out;  // sensitivities
+    };
+    EXPECT_EQ(total.Sensitivity(Adjacency::kZeroOut).value(),
+              total.Sensitivity(Adjacency::kAddOrRemove).value());
+    return Seen{*out, total.Sensitivity(Adjacency::kReplaceOne).value(),
+                total.Sensitivity(Adjacency::kZeroOut).value()};
   };
-  double most = 0, bound = 0;
+  double most = 0, bound = 0, longest = 0, length = 0;
   const double lengths[] = {0, 0.1, 0.4999, 0.5, 0.5001, 3, 1e200, kInf, std::nan("")};
   for (const double a : lengths)
     for (const double b : lengths)
       for (const double sign : {1.0, -1.0}) {
-        const auto [x, sx] = entrusted({a, 0});
-        const auto [y, sy] = entrusted({sign * b, 0});
+        const auto [x, sx, zx] = entrusted({a, 0});
+        const auto [y, sy, zy] = entrusted({sign * b, 0});
         ASSERT_EQ(x.size(), 3u);
-        bound = sx;
+        bound = sx, length = zx;
         EXPECT_EQ(sx, sy);
-        EXPECT_EQ(x[2], a <= 0.5 ? kappa / 2 : -kappa / 2) << a;
+        EXPECT_EQ(zx, zy);
+        EXPECT_EQ(x[2], a <= 0.5 ? 0 : -kappa) << a;
         most = std::max(most, std::sqrt(DistanceSquared(x, y)));
+        // A client that is not there, and one without records, which sends the update 0.
+        longest = std::max(longest, Norm(x));
+        if (b == 0) longest = std::max(longest, std::sqrt(DistanceSquared(x, y)));
       }
+  EXPECT_EQ(entrusted({0, 0}).value, Vec(3));
+  EXPECT_LE(longest, length);
+  EXPECT_NEAR(longest, length, 1e-9);
+  EXPECT_NEAR(length, std::sqrt(0.25 + kappa * kappa), 1e-9);
   EXPECT_LE(most, bound);
   EXPECT_NEAR(most, bound, 1e-9);
   EXPECT_NEAR(bound, std::sqrt(4 * 0.25 + kappa * kappa), 1e-9);
@@ -533,7 +550,7 @@ TEST(AdaptiveClip, TheClipFindsTheQuantileOfTheLengths) {
     auto o = Make<A>(kExpose, clip, 1, 400);
     o.local = {.rate = 1e-6, .steps = 1};
     o.step.rate = 1e-6;
-    o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.1);
+    o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.1, Adjacency::kReplaceOne);
     o.clip = {.quantile = quantile, .rate = 0.05};
     typename A::Server server(w.problem, o, *w.book);
     typename A::Down down;
@@ -562,7 +579,7 @@ TEST(AdaptiveClip, TheClipFindsTheQuantileOfTheLengths) {
 TEST(AdaptiveClip, AFixedScaleIsFederatedAveragingWithTheIndicatorsShareOfTheBudget) {
   World w(5, 8, 4);
   auto o = Make<AdaptiveFedAvg<TrustedServer>>(kExpose, 0.2, 1, 10);
-  o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.2);
+  o.noise.indicator = ClipRule::Indicator(o.noise.clip, 0.2, Adjacency::kReplaceOne);
   o.clip = {.quantile = 0.5, .rate = 1e-300};
   const Vec plain = *w.Run<FedAvg<TrustedServer>>(Make<FedAvg<TrustedServer>>(kExpose, 0.2, 1, 10));
   const Vec same = *w.Run<AdaptiveFedAvg<TrustedServer>>(o);

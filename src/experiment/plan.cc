@@ -655,7 +655,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
              : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
     p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : FreeSquare(clip);
-  if (c.algorithm.clip_quantile > 0) p.indicator = ClipRule::Indicator(clip, c.algorithm.clip_share);
+  if (c.algorithm.clip_quantile > 0) 
+    p.indicator = ClipRule::Indicator(clip, c.algorithm.clip_share, p.adjacency);
   const std::size_t most = by_client ? (central ? p.clients : 1)
                            : facts.records.empty()
                                ? facts.rows
@@ -668,12 +669,12 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
            "bound what one of them changes; lower it, or raise data.clients",
            facts.rows, most);
   if (most > std::size_t{1} << 30) return too_many;
-  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length goes
-  // along.
+  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length, or
+  // whether it was clipped (0 or −κ), goes along.
   const double x = MulUp(p.square, clip.value());
-  const double half = p.indicator / 2;
+  const double step = p.adjacency == Adjacency::kReplaceOne ? p.indicator / 2 : p.indicator;
   const L2Bound term =
-      half > 0        ? L2Bound::Proven(SqrtUp(AddUp(MulUp(clip.value(), clip.value()), MulUp(half, half))))
+      step > 0        ? L2Bound::Proven(SqrtUp(AddUp(MulUp(clip.value(), clip.value()), MulUp(step, step))))
       : p.square == 0 ? clip
       : p.adjacency == Adjacency::kReplaceOne
           ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))

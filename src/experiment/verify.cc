@@ -534,10 +534,12 @@ void CheckIsrlClaim(const Stated& s, Checks& check) {
                "and the paper's calibration makes it");
 }
 
-// Half of how far apart two clients' terms can be; with squared lengths, by a search over both lengths.
+// Half of how far apart two clients' terms can be, or how long one is; with squared lengths, by a search over
+// both lengths. Whether an update was clipped is 0 or −κ.
 long double TermBound(const Stated& s) {
-  const long double c = s.clip.value_or(0), half = s.indicator.value_or(0) / 2;
-  if (s.indicator) return std::sqrt(c * c + half * half);
+  const long double c = s.clip.value_or(0);
+  const long double step = s.indicator.value_or(0) / (s.adjacency == "replace-one" ? 2.0L : 1.0L);
+  if (s.indicator) return std::sqrt(c * c + step * step);
   if (!s.square) return c;
   const long double x = *s.square * c;
   if (s.adjacency != "replace-one") return c * std::sqrt(1 + x * x);
@@ -668,7 +670,8 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("privacy.trust", s.by_client() ? s.trust : "local", c.privacy.trust, why);
   std::optional<double> indicator;
   if (c.algorithm.clip_quantile > 0)
-    indicator = 2 * c.privacy.clip * std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
+    indicator = (c.privacy.adjacency == "replace-one" ? 2 : 1) * c.privacy.clip *
+                std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
   check.Same("enforced.indicator", s.indicator, indicator, why);
   // With clients as the unit papers state the noise, and the claim follows from it.
   if (s.by_unit() && s.split != c.privacy.split)

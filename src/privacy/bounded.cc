@@ -95,10 +95,11 @@ Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
   Vec& x = v.value_;
   const bool inside = Norm(x) <= c.value();      // false for what has no length
   Project(x, c);
-  x.push_back(inside ? kappa / 2 : -kappa / 2);
-  const double half = kappa / 2;
-  const double length = SqrtUp(AddUp(MulUp(c.value(), c.value()), MulUp(half, half)));
-  return Bounded(x, L2Bound::Proven(length), 1, 0);
+  x.push_back(inside ? 0.0 : -kappa);
+  const double half = kappa / 2, square = MulUp(c.value(), c.value());
+  const double bound = SqrtUp(AddUp(square, MulUp(half, half)));
+  const double length = SqrtUp(AddUp(square, MulUp(kappa, kappa)));
+  return Bounded(x, L2Bound::Proven(bound), L2Bound::Proven(length), 1, 0, {});
 }
 
 void Bounded::Entrust(Entrusted& out) const {

@@ -57,8 +57,10 @@ class Bounded {
   // (joint_release.h).
   static Bounded ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda);
 
-  // The same with the coordinate κ/2 if ‖v‖ ≤ C and −κ/2 if it was clipped (or has no length). Two such terms
-  // differ by at most √(4C² + κ²), and one is no longer than half of that.
+  // The same with the coordinate 0 if ‖v‖ ≤ C and −κ if it was clipped (or has no length). Two such terms
+  // differ by at most √(4C² + κ²), and one is at most √(C² + κ²) long. v = 0 becomes the null vector: a client
+  // that has nothing to say and one that is not there are the same, so the length is also how far a term can
+  // be from that of a client without records.
   static Bounded ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa);
 
   // What goes to an aggregator whom the clients trust with it.
@@ -90,7 +92,7 @@ class Bounded {
   static Bounded SumByPerson(const Shard&, const Objective& f, View x, L2Bound c, ClipSpace&);
   Span value_;
   L2Bound bound_;  // half of how far two terms can be apart
-  L2Bound length_;  // of one term, at most; the same, but for vectors with their squared length
+  L2Bound length_;  // of one term, at most; the same, but for vectors with one coordinate more
   std::size_t terms_, roundings_;
   SumUnit unit_;
 };
