@@ -87,11 +87,9 @@ json Certificate(const RunResult& r, const Config& c) {
               "enforced public bounds prove; it is infinite where there are none.");
   if (r.interrupted)
     caveats.push_back(
-        std::string(p.account
-                        ? "the run was interrupted and pays for its whole plan all the same, because when it "
-                          "stopped may depend on what it released. "
-                        : "the run was interrupted; the certificate covers the rounds that were made. ") +
-        "The file checkpoint holds clients' private state: it is not covered and must not be published.");
+        "the run was interrupted and the figures are those of its whole plan all the same, because when it "
+        "stopped may depend on what it released. The file checkpoint holds clients' private state: it is not "
+        "covered and must not be published.");
   for (const auto& w : p.warnings) caveats.push_back("plan: " + w);
 
   const bool exposed = p.mechanism == "expose";

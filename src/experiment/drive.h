@@ -98,7 +98,9 @@ class Drive {
     const auto consensus = Model();
     Metrics m = Measure(s_, mean_, consensus);
     if constexpr (requires { server_.mean_square(); })
-      if (r_.rounds_done > 0) m.step_size = server_.step_size(), m.mean_square = server_.mean_square();
+      if (made_ > 0) m.step_size = server_.step_size(), m.mean_square = server_.mean_square();
+    if (made_ == 0 && !r_.trace.empty())      // resumed at its end: as the trace has them
+      m.step_size = r_.trace.back().second.step_size, m.mean_square = r_.trace.back().second.mean_square;
     return m;
   }
   // Over the last rounds of the trace.
@@ -169,6 +171,14 @@ class Drive {
       return Fail(Code::kMalformed,
                   "{}: has {} bytes and the checkpoint knows of {}; put the file back as it was",
                   file.string(), size, from.trace_bytes);
+    // Lines are written after the checkpoint that holds them: more of them means that rounds after this one
+    // have left, and would be made again for nothing.
+    if (size > from.trace_bytes + from.held.size())
+      return Fail(
+          Code::kInvalidArgument,
+          "{}: knows of rounds after the checkpoint, which is an older one; put the newest back, or start "
+          "again with `tacit train`",
+          file.string());
     if (size != 0) std::filesystem::resize_file(file, from.trace_bytes, ec);
     if (ec) return Fail(Code::kIo, "{}: cannot be written ({})", file.string(), ec.message());
     std::ofstream out(file, std::ios::binary | std::ios::app);
@@ -178,7 +188,8 @@ class Drive {
     std::ifstream in(file, std::ios::binary);
     for (std::string line; std::getline(in, line);) {
       const auto point = nlohmann::json::parse(line, nullptr, false);
-      if (point.is_object() && point.contains("round"))
+      if (point.is_object() && point.contains("metrics") &&
+          point.value("round", nlohmann::json()).is_number_unsigned())
         r_.trace.emplace_back(point["round"].get<std::uint32_t>(), MetricsOf(point["metrics"]));
     }
     return Ok{};
@@ -201,7 +212,8 @@ class Drive {
 
   Status After(const RoundReport& report) {
     const std::size_t k = r_.rounds_done++;
-    if (s_.plan.secret()) {      // how much was really sent, or did not arrive, would tell who took part
+    ++made_;
+    if (s_.plan.secret()) {  // how much was really sent, or did not arrive, would tell who took part
       const double part = static_cast<double>(k + 1) / static_cast<double>(s_.plan.schedule.size());
       r_.bytes_up = static_cast<std::size_t>(part * static_cast<double>(s_.plan.bytes_up));
       r_.bytes_down = static_cast<std::size_t>(part * static_cast<double>(s_.plan.bytes_down));
@@ -292,6 +304,7 @@ class Drive {
   std::size_t every_;
   Vec mean_;
   std::vector<MuSquared> ahead_;
+  std::size_t made_ = 0;  // rounds of this process
   std::size_t reserved_until_ = 0;  // rounds whose budget is durable
   std::chrono::steady_clock::time_point begin_;
   double seconds_before_ = 0, aside_ = 0;  // of earlier processes; measuring and keeping

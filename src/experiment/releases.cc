@@ -9,7 +9,7 @@ namespace tacit {
 
 std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective, const Mechanism* mechanism,
                                    const LedgerBook& book, std::span<const std::size_t> records,
-                                   std::size_t rounds_done) {
+                                   std::size_t rounds) {
   TACIT_CHECK(records.size() == plan.clients && book.size() == plan.clients);
   std::vector<Releases> all(plan.noise.size());
   std::vector<double> charged(plan.noise.size());  // the ledger's largest figure
@@ -34,7 +34,6 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
                                   .value()
                             : kInf;
     MuSquared spent{0.0};
-    const std::size_t rounds = plan.account ? plan.schedule.size() : rounds_done;
     for (std::size_t k = 0; k < rounds; ++k) {
       if (!noised || !bounded) spent = MuSquared::Proven(kInf);
       if (!noised) continue;

@@ -30,10 +30,10 @@ struct Releases {
   double mu = 0, epsilon = 0;  // of any one of these clients, upper bounds; mu is ∞ with a plan
 };
 
-// mechanism: null where the plan has a randomizer instead. One per sequence of noise that some client has.
-// records: per client. Where the number of records is itself hidden (add-remove, persons) the plan's public
-// bound on it stands for all clients.
+// Of the first `rounds` rounds of the schedule. mechanism: null where the plan has a randomizer instead. One
+// per sequence of noise that some client has. records: per client. Where the number of records is itself
+// hidden (add-remove, persons) the plan's public bound on it stands for all clients.
 std::vector<Releases> MakeReleases(const Plan&, const Objective&, const Mechanism*, const LedgerBook&,
-                                   std::span<const std::size_t> records, std::size_t rounds_done);
+                                   std::span<const std::size_t> records, std::size_t rounds);
 
 }  // namespace tacit

@@ -45,7 +45,7 @@ TEST_F(ResumeTest, AnInterruptedRunGoesOnBitForBit) {
       const RunResult part = Stopped(ResumeConfig(home_ / "part", sets), 13);
       EXPECT_TRUE(part.interrupted);
       EXPECT_EQ(part.rounds_done, 13u);
-      EXPECT_LT(part.certified_epsilon, whole->certified_epsilon);
+      EXPECT_EQ(part.certified_epsilon, whole->certified_epsilon);  // when it stopped may tell something
       const json partial = json::parse(ReadFile(part.folder / "certificate.json"));
       EXPECT_EQ(partial["rounds"]["done"], 13);
       const auto rest = Resume(part.folder, {{"runtime.threads", threads}});
@@ -64,6 +64,32 @@ TEST_F(ResumeTest, AnInterruptedRunGoesOnBitForBit) {
       fs::remove_all(home_ / "whole");
     }
   }
+}
+
+// Whoever takes away or brings back a checkpoint would get rounds a second time with other noise, and pay
+// once.
+TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
+  const auto refused = [](const fs::path& folder, const char* why) {
+    const auto r = Resume(folder);
+    ASSERT_FALSE(r.ok());
+    EXPECT_NE(r.error().message.find(why), std::string::npos) << r.error().message;
+  };
+  const RunResult part = Stopped(ResumeConfig(home_ / "runs", {}), 11);
+  const fs::path checkpoint = part.folder / "checkpoint", kept = home_ / "kept";
+  fs::rename(checkpoint, kept);
+  refused(part.folder, "is finished");
+  fs::remove(part.folder / "result.json");
+  refused(part.folder, "checkpoint is gone");
+  fs::remove(part.folder / "trace.jsonl");
+  refused(part.folder, "checkpoint is gone");  // the ledger knows that it had ended
+  const RunResult other = Stopped(ResumeConfig(home_ / "others", {}), 11);
+  fs::copy_file(other.folder / "checkpoint", kept, fs::copy_options::overwrite_existing);
+  const auto rest = Resume(other.folder);
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  fs::remove(other.folder / "result.json");
+  refused(other.folder, "checkpoint is gone");
+  fs::copy_file(kept, other.folder / "checkpoint");
+  refused(other.folder, "older one");
 }
 
 TEST_F(ResumeTest, EntropyRunsResumeWithinTheirBudget) {
@@ -109,7 +135,9 @@ TEST_F(ResumeTest, WhatIsNotThisRunIsRefused) {
   std::ofstream(part.folder / "trace.jsonl") << trace.substr(0, 20);
   EXPECT_NE(why().find("has 20 bytes and the checkpoint knows of"), std::string::npos);
   std::ofstream(part.folder / "trace.jsonl") << trace << "{\"half\":";
-  EXPECT_EQ(why(), "");      // what a crash left behind the checkpoint is cut off
+  EXPECT_NE(why().find("older one"), std::string::npos);  // a line leaves after its checkpoint, never before
+  std::ofstream(part.folder / "trace.jsonl") << trace;
+  EXPECT_EQ(why(), "");
 }
 
 TEST_F(ResumeTest, ChangedDataIsNoticedWhereNoiseIsReplayed) {

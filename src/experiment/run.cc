@@ -251,15 +251,20 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
   std::vector<std::size_t> records(s.plan.clients);
   for (std::uint32_t i = 0; i < records.size(); ++i) records[i] = s.partition.size(i);
-  r.releases = MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records, r.rounds_done);
+  // When a run stops early may depend on what it released, so then the whole plan counts; but a run that
+  // released nothing tells nothing.
+  const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
+  r.releases = MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
+                            whole ? s.plan.schedule.size() : r.rounds_done);
   for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
   r.certified_epsilon_lower = epsilon.lower;
-  if (s.plan.account) {      // the whole plan, whatever was made of it
+  if (s.plan.account) {
     r.certified_epsilon = s.plan.certified_epsilon;
-    r.certified_epsilon_lower = r.interrupted ? 0 : s.plan.certified_epsilon_lower;
+    r.certified_epsilon_lower = s.plan.certified_epsilon_lower;
   }
+  if (r.interrupted) r.certified_epsilon_lower = 0;
   r.claimed_epsilon = s.plan.claimed_epsilon;
   r.replayable = config.privacy.noise == "replayable";
   if (s.oracle) r.oracle_metrics = s.oracle->answered();
@@ -281,6 +286,28 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
 }  // namespace
 
+namespace {
+
+// A run without a checkpoint begins anew, which is right only if nothing had left: whatever left, left after
+// a checkpoint, and a second first round would be a release that nobody pays for.
+Status CheckNothingLeft(const fs::path& folder) {
+  std::error_code ec;
+  if (fs::exists(folder / "checkpoint", ec)) return Ok{};
+  bool left = fs::exists(folder / "trace.jsonl", ec) && fs::file_size(folder / "trace.jsonl", ec) > 0;
+  if (fs::exists(folder / "ledger.db", ec)) {
+    TACIT_TRY(const auto records, SqliteVault::Read(folder / "ledger.db"));
+    for (const LedgerRecord& one : records) left |= one.state == "settled";
+  }
+  if (!left) return Ok{};
+  return Fail(
+      Code::kInvalidArgument,
+      "{}: the run has released values and its checkpoint is gone, so it cannot go on without releasing them "
+      "again; put the file checkpoint back, or start a new run with `tacit train`",
+      folder.string());
+}
+
+}  // namespace
+
 Result<RunResult> Train(const Config& config, const TrainHooks& hooks) { return Execute(config, hooks, {}); }
 
 Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& sets,
@@ -289,6 +316,7 @@ Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& s
   fs::path folder = given.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   TACIT_TRY(const Config asked, ConfigToResume(folder, sets));
+  TACIT_OK(CheckNothingLeft(folder));
   TACIT_TRY(const Config config, ConfigToResume(folder, {}));      // the certificate names the run's own
   TrainHooks here = hooks;
   here.write_folder = true;

@@ -263,8 +263,9 @@ TEST_F(Runs, AnInterruptedRunHasAValidCertificate) {
   const RunResult r = Good({{"experiment.reserve", "7"}}, hooks);
   EXPECT_TRUE(r.interrupted);
   EXPECT_EQ(r.rounds_done, 5u);
-  EXPECT_LT(r.certified_epsilon, 1.0);
-  EXPECT_NEAR(r.certified_epsilon, r.plan.EpsilonAfter(4), 1e-6);
+  // When it stopped may depend on what it released: the figure is the plan's, not that of five rounds.
+  EXPECT_EQ(r.certified_epsilon, r.plan.certified_epsilon);
+  EXPECT_LT(r.plan.EpsilonAfter(4), 0.9 * r.certified_epsilon);
   const json c = json::parse(Read(r.folder / "certificate.json"));
   EXPECT_TRUE(Mentions(c, "interrupted"));
   EXPECT_EQ(c["rounds"]["done"], 5);
@@ -272,7 +273,7 @@ TEST_F(Runs, AnInterruptedRunHasAValidCertificate) {
   const auto ledger = SqliteVault::Read(r.folder / "ledger.db");
   ASSERT_TRUE(ledger.ok());
   EXPECT_EQ(ledger->front().state, "settled");
-  EXPECT_NEAR(std::sqrt(ledger->front().spent[0]), r.mu, 1e-12);
+  EXPECT_LT(std::sqrt(ledger->front().spent[0]), r.mu);      // what is left of the budget is given back
 }
 
 TEST_F(Runs, EveryClientEndsWithinItsOwnBudget) {

@@ -133,6 +133,7 @@ Result<TuneResult> Tune(const Sweep& given, const std::string& metric, const Tun
     if (hooks.progress) hooks.progress(&r.candidates.back(), k + 1, cells.size(), nullptr);
     if (run.interrupted) {
       r.interrupted = true;
+      r.epsilon = r.asked;      // where it stopped may depend on the scores: the whole search counts
       return r;
     }
   }

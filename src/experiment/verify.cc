@@ -189,7 +189,10 @@ struct Stated {
   std::vector<double> split;  // by_unit, paper mode: what was stated of one message
   std::optional<Accountant> account;
   double account_epsilon = 0, account_lower = 0;
-  std::size_t charged() const { return account ? planned - std::min(planned, skipped) : done; }  // rounds
+  // Rounds that count: all planned ones where the run was stopped, since when may depend on what it released.
+  std::size_t charged() const {
+    return account || (interrupted && done > 0) ? planned - std::min(planned, skipped) : done;
+  }
 };
 
 Result<Stated> ReadStated(const json& certificate, const std::string& name) {
@@ -247,7 +250,7 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   s.record_bound = f.Maybe("enforced.record_bound", 0, false);
   s.sensitivity = f.Figure("enforced.sensitivity", 0, true);
   s.done = f.Count("rounds.done");
-  s.each = 1;      // certificates of earlier versions do not say it
+  s.each = 1;  // certificates of earlier versions do not say it
   if (const json* rounds = f.Find("rounds");
       rounds != nullptr && rounds->is_object() && rounds->contains("releases_each"))
     s.each = f.Count("rounds.releases_each", 1);
@@ -382,7 +385,7 @@ void CheckReleases(const Stated& s, Checks& check) {
   for (std::size_t i = 0; i < s.releases.size(); ++i) {
     const StatedReleases& r = s.releases[i];
     const std::string at = fmt::format("releases[{}].", i);
-    if (s.by_client()) {      // one term a client; roundings as bounded.h derives them
+    if (s.by_client()) {  // one term a client; roundings as bounded.h derives them
       const std::size_t terms = s.trust == "central" ? s.clients : 1;
       check.Same(at + "units", r.units, terms, "and what a release adds up are clients' updates, here");
       check.Same(at + "roundings", r.roundings,
@@ -395,17 +398,17 @@ void CheckReleases(const Stated& s, Checks& check) {
                              Text(s.record_bound), r.units));
     if (noised)
       check.Same(at + "rounds", RoundsOf(r), s.charged(),
-                 s.account ? "and the rounds of the plan are" : "and rounds.done is");
+                 s.account || s.interrupted ? "and the rounds of the plan are" : "and rounds.done is");
     if (s.account) {
       check.Same(at + "mu", r.mu, kInf, "and releases that are not Gaussian-DP have");
       check.Same(at + "epsilon", r.epsilon, s.account_epsilon, "and the account says");
       continue;
     }
-    long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, s.done)
+    long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, s.charged())
                                                                : static_cast<long double>(kInf);
     if (s.done == 0) squared = 0;
     squared += r.beyond;
-    const auto rounds = static_cast<long double>(s.done) * static_cast<long double>(s.each);
+    const auto rounds = static_cast<long double>(s.charged()) * static_cast<long double>(s.each);
     check.Within(at + "mu", r.mu, std::sqrt(squared), (rounds + 8) * 0x1p-62L, (rounds + 8) * kUlp,
                  "and its noise makes it");
     const auto [of, added] = known.try_emplace(r.mu, 0.0);
@@ -576,11 +579,12 @@ void CheckClaim(const Stated& s, Checks& check) {
     Stated plain = s;
     plain.mechanism = "gaussian";
     plain.releases.clear();
-    most = std::max(most, MuSquaredOf(plain, r, 2 * static_cast<long double>(*s.claim_bound), s.done) / 2);
+    most =
+        std::max(most, MuSquaredOf(plain, r, 2 * static_cast<long double>(*s.claim_bound), s.charged()) / 2);
   }
   const long double claim = most + 2 * std::sqrt(most * -std::log(static_cast<long double>(s.delta)));
-  // An interrupted run made less noise than the claim is about.
-  const long double exact = s.interrupted ? std::max<long double>(claim, *s.claimed) : claim;
+  // A run that released nothing states no noise.
+  const long double exact = s.charged() == 0 ? std::max<long double>(claim, *s.claimed) : claim;
   check.Within("privacy.claimed_epsilon", *s.claimed, exact, 1e-9L, 1e-9L,
                "and the paper's calibration makes it");
 }
@@ -736,7 +740,8 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
                    ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta),
                    "and ledger.db was charged for");
   // Where the number of records is hidden, a certificate bounds it by a public constant: it may state more.
-  if (!s.hidden() && charged < s.mu * (1 - 1e-12))
+  // So does that of a run that was stopped.
+  if (!s.hidden() && !s.interrupted && charged < s.mu * (1 - 1e-12))
     check.Differ("privacy.mu", s.mu, charged, "more than rounding explains, and ledger.db was charged");
 }
 
@@ -852,7 +857,7 @@ Verification Begin(const Stated& s) {
     const long double squared = s.done == 0 ? 0.0L
                                             : (s.mechanism == "expose" || std::isinf(sensitivity)
                                                    ? static_cast<long double>(kInf)
-                                                   : MuSquaredOf(s, r, sensitivity, s.done));
+                                                   : MuSquaredOf(s, r, sensitivity, s.charged()));
     v.mu = std::max(v.mu, static_cast<double>(std::sqrt(squared + r.beyond)));
   }
   v.epsilon = ExactEpsilon(v.mu, s.delta);
