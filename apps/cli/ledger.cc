@@ -95,7 +95,8 @@ nlohmann::json ToJson(const DataSetRecord& set, const std::optional<double>& del
     totals.push_back({{"unit", t.unit},
                       {"adjacency", t.adjacency},
                       {"runs", t.runs},
-                      {"mu", Number(Root(MuSquared::Proven(t.mu_squared)).value())},
+                      {"mu", t.runs == t.plans ? nlohmann::json(nullptr)      // plans have none
+                                               : Number(Root(MuSquared::Proven(t.mu_squared)).value())},
                       {"plans", t.plans},
                       {"plan_epsilon", Number(t.plan_epsilon)},
                       {"plan_delta", t.plan_delta},

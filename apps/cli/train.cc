@@ -49,8 +49,10 @@ void PrintResult(const RunResult& r, const Config& c) {
     table.Add({"not counted", fmt::format("{} messages: {} never came, {} of the wrong length, {} not finite",
                                           Grouped(missed), a.absent, a.wrong_length, a.not_finite)});
   table.Add({"traffic", fmt::format("{} up, {} down", Bytes(r.bytes_up), Bytes(r.bytes_down))});
-  table.Add(
-      {"time", fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});
+  // How long it took says how many were in the samples; where that is secret, it is not shown.
+  if (!r.plan.secret())
+    table.Add({"time",
+               fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});
   table.Print(stdout, 0);
 }
 

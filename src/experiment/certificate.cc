@@ -127,10 +127,9 @@ json Certificate(const RunResult& r, const Config& c) {
              : p.adjacency == Adjacency::kAddOrRemove
                  ? "whether one client is there at all, in every model of the whole run"
              : central
-                 ? "whether the records of one client count or contribute nothing, in every model of the "
-                   "whole run"
-                 : "whether the records of one client count or contribute nothing, in everything that "
-                   "client sends during the whole run")
+                 ? "whether the term of one client counts or is left out, in every model of the whole run"
+                 : "whether the term of one client counts or is left out, in everything that client sends "
+                   "during the whole run")
       : person
           ? (p.adjacency == Adjacency::kReplaceOne
                  ? "all records of one person, whatever they are and whatever they are replaced by, in "

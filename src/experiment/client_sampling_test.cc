@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -328,6 +329,34 @@ TEST_F(ClientSampling, ForgedCertificatesAreFound) {
   EXPECT_TRUE(found("account", [](json& c) { c["account"] = nullptr; }));
   EXPECT_TRUE(found("releases[0].units", [](json& c) { c["clients"] = 80; }));
   EXPECT_TRUE(found("privacy.certified_epsilon", [](json& c) { c["privacy"]["certified_epsilon"] = 1.0; }));
+
+  EXPECT_TRUE(found("rounds.skipped", [&](json& c) {  // rounds that the plan would not have to pay for
+    c["rounds"]["skipped"] = 5, c["rounds"]["done"] = c["rounds"]["done"].get<int>() - 5;
+    c["account"]["events"][0]["count"] = c["account"]["events"][0]["count"].get<int>() - 5;
+    c["releases"][0]["rounds"][0] = c["releases"][0]["rounds"][0].get<int>() - 5;
+    settle(c);
+  }));
+  // Without noise, whatever an account says.
+  for (const char* figure : {"account", "privacy.certified_epsilon"})
+    EXPECT_TRUE(found(figure, [](json& c) {
+      c["mechanism"]["name"] = "expose", c["mechanism"]["noise"] = "none";
+      c["releases"][0]["sigma"] = c["releases"][0]["rounds"] = json::array();
+      c["account"]["events"] = json::array();
+    })) << figure;
+  Holds(Good(With(kPoisson, {{"privacy.mechanism", "expose"}})).folder);
+  // How many did not answer tells how many were asked.
+  const std::string trace = ReadFile(r.folder / "trace.jsonl");
+  for (const std::string key : {"answered", "missed"}) {
+    json line = json::parse(trace.substr(0, trace.find('\n')));
+    line[key] = 3;
+    std::ofstream(r.folder / "trace.jsonl", std::ios::binary)
+        << line.dump() << trace.substr(trace.find('\n'));
+    const auto v = VerifyFolder(r.folder);
+    ASSERT_TRUE(v.ok());
+    ASSERT_EQ(v->findings.size(), 1u);
+    EXPECT_EQ(v->findings[0].figure, "trace.jsonl line 1: " + key);
+  }
+  std::ofstream(r.folder / "trace.jsonl", std::ios::binary) << trace;
 
   // Changed consistently, it is found out by the rest of the folder.
   json forged = honest;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -156,6 +157,57 @@ TEST_F(Federated, AClipThatMovesIsInTheTraceAndForgedOnesAreFound) {
   forged = honest;
   forged["enforced"]["indicator"] = honest["enforced"]["indicator"].get<double>() / 2;
   EXPECT_FALSE(Verify(forged, "forged")->findings.empty());
+}
+
+TEST_F(Federated, AClipThatMovesIsChargedItsLengthUnderZeroOut) {
+  for (const char* trust : kTrusts) {
+    const RunResult r = Good(Make({{"algorithm.name", "dp-fedavg"},
+                                   {"algorithm.clip_quantile", "0.5"},
+                                   {"algorithm.clip_share", "0.25"},
+                                   {"privacy.adjacency", "zero-out"},
+                                   {"privacy.trust", trust}}));
+    const double clip = r.plan.clip, kappa = r.plan.indicator;
+    EXPECT_NEAR(kappa * kappa / (clip * clip + kappa * kappa), 0.25, 1e-12);
+    EXPECT_GE(r.plan.sensitivity, std::sqrt(clip * clip + kappa * kappa));
+    EXPECT_NEAR(r.plan.sensitivity, std::sqrt(clip * clip + kappa * kappa), 1e-9);
+    json forged = json::parse(ReadFile(r.folder / "certificate.json"));
+    ASSERT_TRUE(Verify(forged, "honest")->holds());
+    EXPECT_NE(CertificateText(forged).find("left out"), std::string::npos);
+    forged["enforced"]["record_bound"] = std::sqrt(clip * clip + kappa * kappa / 4);  // of ±κ/2
+    bool found = false;
+    const auto v = Verify(forged, "forged");
+    for (const Finding& one : v->findings) found = found || one.figure == "enforced.record_bound";
+    EXPECT_TRUE(found);
+  }
+}
+
+TEST_F(Federated, ASquaredLengthThatTheConfigDoesNotMakeIsFound) {
+  for (const char* mode : {"certified", "paper"}) {
+    SCOPED_TRACE(mode);
+    std::vector<Assignment> sets = {{"algorithm.name", "fedexp"}, {"privacy.trust", "central"}};
+    if (mode == std::string("paper")) {
+      sets.emplace_back("algorithm.mode", "paper");
+      sets.emplace_back("algorithm.noise_multiplier", "5");
+    }
+    const RunResult r = Good(Make(sets));
+    const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+    const auto found = [&](const std::string& figure, auto forge) {
+      json forged = honest;
+      forge(forged["enforced"]);
+      std::ofstream(r.folder / "certificate.json", std::ios::binary) << CertificateJson(forged);
+      const auto v = VerifyFolder(r.folder);
+      if (!v.ok()) return false;
+      if (figure.empty()) return !v->holds();
+      for (const Finding& one : v->findings)
+        if (one.figure == figure) return true;
+      return false;
+    };
+    EXPECT_FALSE(found("", [](json&) {}));
+    // Where squares are free any smaller weight has the same bound, and none at all.
+    EXPECT_TRUE(found("enforced.square", [](json& e) { e["square"] = e["square"].get<double>() / 2; }));
+    EXPECT_TRUE(found("enforced.square", [](json& e) { e["square"] = nullptr; }));
+    EXPECT_TRUE(found("enforced.indicator", [](json& e) { e["indicator"] = 1e-9; }));
+  }
 }
 
 TEST_F(Federated, ThePlanComparesWaysToSpreadTheNoise) {

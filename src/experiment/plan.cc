@@ -655,7 +655,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
              : budget_of(epsilon);
   if (c.algorithm.name == "fedexp" && central)
     p.square = stated ? n / (d * c.algorithm.noise_multiplier * clip.value()) : FreeSquare(clip);
-  if (c.algorithm.clip_quantile > 0) 
+  if (c.algorithm.clip_quantile > 0)
     p.indicator = ClipRule::Indicator(clip, c.algorithm.clip_share, p.adjacency);
   const std::size_t most = by_client ? (central ? p.clients : 1)
                            : facts.records.empty()

@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "experiment/kill_runs.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
 #include "privacy/data_ledger.h"
+#include "privacy/event_json.h"
 #include "privacy/randomizer_plan.h"
 
 namespace tacit {
@@ -166,6 +168,62 @@ TEST_F(PrivUnitRun, AForgedCertificateIsFound) {
   EXPECT_TRUE(with([](json& c) { c["mechanism"]["name"] = "lattice_gaussian"; }));
   EXPECT_TRUE(with([](json& c) { c["privacy"]["trust"] = "central"; }));
   EXPECT_TRUE(with([](json& c) { c["rounds"]["planned"] = 9, c["rounds"]["done"] = 9; }));
+}
+
+TEST_F(PrivUnitRun, EventsThatDoNotFollowFromWhatWasStatedAreFound) {
+  const auto settle = [](json& c) {  // all that follows from the events
+    const auto file = ParseEvents(
+        json{{"adjacency", c["privacy"]["adjacency"]}, {"events", c["account"]["events"]}}.dump(), "forged");
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const auto epsilon = file->account.EpsilonAt(Delta::Proven(c["privacy"]["delta"].get<double>()));
+    ASSERT_TRUE(epsilon.ok());
+    c["account"]["epsilon"] = c["privacy"]["certified_epsilon"] = c["releases"][0]["epsilon"] =
+        epsilon->upper;
+    c["account"]["epsilon_lower"] = c["privacy"]["certified_epsilon_lower"] = 0;
+  };
+  const auto names = [](const Result<Verification>& v, const std::string& figure) {
+    EXPECT_TRUE(v.ok());
+    for (const Finding& f : v->findings)
+      if (f.figure.starts_with(figure)) return true;
+    return false;
+  };
+  const auto direction = [](json& c) -> json& {
+    for (json& e : c["account"]["events"])
+      if (e.contains("q")) return e;
+    return c["account"]["events"][0];
+  };
+  // Another cap with the same ε, which costs less over the rounds: p and q nearer to 0.
+  const RunResult r = Good(Make({}));
+  json forged = json::parse(ReadFile(r.folder / "certificate.json"));
+  ASSERT_TRUE(direction(forged).contains("p")) << forged["account"].dump();
+  const double p = direction(forged)["p"], q = direction(forged)["q"], smaller = p / 2;
+  direction(forged)["p"] = smaller;
+  direction(forged)["q"] = 1 / (1 + p * (1 - q) / ((1 - p) * q) * (1 - smaller) / smaller);
+  settle(forged);
+  EXPECT_LT(forged["account"]["epsilon"], r.certified_epsilon);
+  EXPECT_TRUE(names(Verify(forged, "forged"), "account.events: p"));
+  // Another randomizer of the same family: by itself it holds, beside config.toml it does not.
+  const RunResult a = Good(Make({{"privacy.length_share", "0.3"}})),
+                  b = Good(Make({{"privacy.length_share", "0.3"}, {"privacy.epsilon", "6"}}));
+  forged = json::parse(ReadFile(b.folder / "certificate.json"));
+  forged["config"] = json::parse(ReadFile(a.folder / "certificate.json"))["config"];
+  EXPECT_TRUE(Verify(forged, "forged")->holds());
+  std::ofstream(a.folder / "certificate.json", std::ios::binary) << CertificateJson(forged);
+  EXPECT_TRUE(names(VerifyFolder(a.folder), "account.events"));
+  // As a paper states it: no less than the split makes, and the cap of the config.
+  const auto paper = [&](const char* cap) {
+    return Good(Make({{"algorithm.mode", "paper"}, {"privacy.split", "[2, 2, 2]"}, {"privacy.cap", cap}}));
+  };
+  const RunResult best = paper("best"), printed = paper("printed");
+  forged = json::parse(ReadFile(best.folder / "certificate.json"));
+  direction(forged)["p"] = direction(forged)["p"].get<double>() * 0.9;
+  settle(forged);
+  EXPECT_TRUE(names(Verify(forged, "forged"), "account.events"));
+  forged = json::parse(ReadFile(printed.folder / "certificate.json"));
+  forged["config"] = json::parse(ReadFile(best.folder / "certificate.json"))["config"];
+  EXPECT_TRUE(Verify(forged, "forged")->holds());
+  std::ofstream(best.folder / "certificate.json", std::ios::binary) << CertificateJson(forged);
+  EXPECT_TRUE(names(VerifyFolder(best.folder), "account.events"));
 }
 
 TEST_F(PrivUnitRun, MistakesAreSentencesThatNameThingValueAndRemedy) {

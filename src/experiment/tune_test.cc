@@ -112,6 +112,26 @@ TEST_F(TuneTest, WhatIsStatedOfASearchIsChecked) {
   EXPECT_TRUE(found([](json& s) { s["chosen"] = "another"; }));
   EXPECT_TRUE(found([](json& s) { s = json::array(); }));
   EXPECT_TRUE(found([](json& s) { s.erase("privacy"); }));
+  EXPECT_TRUE(found([](json& s) { s["privacy"]["asked_epsilon"] = 0.5; }));
+  // Another run that cost less than it did, and all that follows from it.
+  const std::size_t other = 1 - r->chosen;
+  const auto cheaper = [&](json& s) {
+    const double mu = r->candidates[other].mu / 2, own = r->candidates[r->chosen].mu;
+    const Mu all = Root(Squared(Mu::Proven(mu)) + Squared(Mu::Proven(own)));
+    s["candidates"][other]["mu"] = mu;
+    s["privacy"]["mu"] = all.value();
+    s["privacy"]["certified_epsilon"] = GdpEpsilon(all, Delta::Proven(r->delta)).upper;
+  };
+  EXPECT_TRUE(found(cheaper));
+  EXPECT_TRUE(found([&](json& s) { s["candidates"][other]["certificate_sha256"] = "00"; }));
+  EXPECT_TRUE(found([&](json& s) { s["candidates"][other]["run"] = "../" + r->candidates[other].run; }));
+  EXPECT_TRUE(found([&](json& s) { s["candidates"][other] = s["candidates"][r->chosen]; }));
+  // Where its folder is not there, nobody can tell, and that is said.
+  EXPECT_FALSE(found([](json&) {}));
+  EXPECT_EQ(VerifyFolder(folder)->compared[5], "search.json");
+  fs::remove_all(r->candidates[other].folder);
+  EXPECT_FALSE(found(cheaper));
+  EXPECT_NE(VerifyFolder(folder)->compared[5].find("unchecked: 1 of its other runs"), std::string::npos);
 }
 
 TEST_F(TuneTest, WhatTheBillWouldNotCoverIsRefused) {

@@ -18,7 +18,9 @@
 #include "privacy/accountant.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
+#include "privacy/joint_release.h"
 #include "privacy/ledger.h"
+#include "privacy/randomizer_plan.h"
 
 namespace tacit {
 namespace {
@@ -418,8 +420,25 @@ void CheckReleases(const Stated& s, Checks& check) {
   }
 }
 
-// A direction and a length a message, one message a round of the plan. As stated by a paper the length has ε₂
-// and the direction no more than ε₀ + ε₁, with the best cap all of it.
+// Where a paper states a message's split: the account that it makes, by either rule for the cap.
+std::optional<std::string> StatedEvents(const Stated& s, bool printed_cap) {
+  if (s.split.size() != 3 || !s.clip || s.planned == 0) return std::nullopt;
+  for (const double e : s.split)
+    if (!Epsilon::Of(e).ok()) return std::nullopt;
+  const auto clip = L2Bound::Of(*s.clip);
+  if (!clip.ok()) return std::nullopt;
+  const RandomizerSplit split{Epsilon::Proven(s.split[0]), Epsilon::Proven(s.split[1]),
+                              Epsilon::Proven(s.split[2])};
+  const auto made = StatedRandomizer(split, printed_cap, s.dim, *clip);
+  if (!made.ok()) return std::nullopt;
+  const auto account = AccountOf(*made, s.account->adjacency(), s.planned);
+  if (!account.ok()) return std::nullopt;
+  return WriteEvents(*account, Delta::Proven(s.delta));
+}
+
+// A direction and a length a message, one message a round of the plan. As stated by a paper they are the
+// split's, by one of the two rules for the cap. In certified mode the cap is the best one for the direction's
+// ε and the dimension: of the pairs (p, q) with one ε, which cost differently, only that one was drawn from.
 void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& check) {
   std::uint64_t directions = 0, lengths = 0;
   for (Accountant::Line& line : left) {
@@ -428,12 +447,26 @@ void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& ch
     if (direction == nullptr && length == nullptr) continue;
     (direction != nullptr ? directions : lengths) += line.count;
     line.count = 0;
-    if (s.split.size() != 3) continue;
-    const double epsilon = direction != nullptr ? EpsilonOf(*direction) : length->epsilon.value();
-    const double stated = direction != nullptr ? s.split[0] + s.split[1] : s.split[2];
-    if (!(epsilon <= stated * (1 + 1e-6)))
-      check.Differ("account.events", epsilon, stated, "and mechanism.split allows no more than");
-    if (length != nullptr) check.Same("account.events: length", epsilon, stated, "and mechanism.split says");
+    if (direction == nullptr || s.mode == "paper") continue;
+    const auto epsilon = Epsilon::Of(EpsilonOf(*direction));
+    const auto best = epsilon.ok() ? PrivUnit::Optimal(*epsilon, s.dim) : Result<PrivUnit>(epsilon.error());
+    if (!best.ok()) {
+      check.Add("account.events: p, q", fmt::format("{}, {}", direction->p.value(), direction->q.value()),
+                "none", best.error().message + "; for this dimension there is");
+      continue;
+    }
+    // The event's ε is the calibrated one up to what the lattice costs, about 1e-9.
+    check.Within("account.events: p", direction->p.value(), best->event().p.value(), 1e-5L, 1e-5L,
+                 "and the best cap for its epsilon and the dimension makes it");
+    check.Within("account.events: q", direction->q.value(), best->event().q.value(), 1e-5L, 1e-5L,
+                 "and the best cap for its epsilon and the dimension makes it");
+  }
+  if (s.mode == "paper") {
+    const std::string stated = WriteEvents(*s.account, Delta::Proven(s.delta));
+    const auto best = StatedEvents(s, false), printed = StatedEvents(s, true);
+    if (best != stated && printed != stated)
+      check.Add("account.events", Text(Sha256::Hex(stated)), best ? Text(Sha256::Hex(*best)) : "none",
+                "as their hash, and mechanism.split, the dimension and the rounds of the plan make");
   }
   check.Same("account.events: directions", static_cast<std::size_t>(directions), s.charged(),
              "and the rounds of the plan are");
@@ -446,8 +479,14 @@ void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& ch
 // The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a sample
 // is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
-  const bool planned = s.secret || s.by_unit();
-  if (planned != s.account.has_value() && s.mechanism != "expose")
+  const bool planned = (s.secret || s.by_unit()) && s.mechanism != "expose";
+  // Without noise there is nothing to account for, and with rounds no ε.
+  if (s.mechanism == "expose" && s.done > 0) {
+    check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what is released without noise has");
+    check.Same("privacy.mu", s.mu, kInf, "and what is released without noise has");
+  }
+  if (s.account) check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and a plan paid as a whole skips");
+  if (planned != s.account.has_value())
     return check.Add("account", s.account ? "events" : "none", planned ? "events" : "none",
                      "and mechanism.name and privacy.sampling make it");
   if (s.sampling != "full" && s.secret != (s.by_client() && s.trust == "central"))
@@ -613,6 +652,9 @@ void CheckFigures(const Stated& s, Checks& check) {
   check.Within("privacy.zcdp_epsilon", s.zcdp,
                rho + 2 * std::sqrt(rho * -std::log(static_cast<long double>(s.delta))), 1e-15L, 1e-12L,
                "and mu makes it");
+  if (s.square && s.indicator)
+    check.Differ("enforced.indicator", s.indicator, std::optional<double>(),
+                 "and beside enforced.square there can be");
   if (s.by_client()) {
     if (!s.clip || !s.record_bound)
       check.Differ("enforced.record_bound", s.record_bound, s.clip, "and a client's update is clipped to");
@@ -640,6 +682,25 @@ void CheckFigures(const Stated& s, Checks& check) {
     if (stated[e] != n)
       check.Add("privacy.per_client_epsilon", fmt::format("{} times {}", Text(e), stated[e]), Text(n),
                 "and the clients with these releases are");
+}
+
+// The randomizer that the config and the dimension make, and its events, to the bit.
+void CheckUnitsByConfig(const Stated& s, const Config& c, Checks& check) {
+  std::optional<std::string> made;
+  if (s.mode == "paper") {
+    made = StatedEvents(s, c.privacy.cap == "printed");
+  } else {
+    const auto randomizer = CalibrateRandomizer(
+        Epsilon::Proven(c.privacy.epsilon), Delta::Proven(c.privacy.delta), s.account->adjacency(), s.planned,
+        s.dim, L2Bound::Proven(c.privacy.clip), c.privacy.length_share);
+    if (randomizer.ok())
+      if (const auto account = AccountOf(*randomizer, s.account->adjacency(), s.planned); account.ok())
+        made = WriteEvents(*account, Delta::Proven(s.delta));
+  }
+  const std::string stated = WriteEvents(*s.account, Delta::Proven(s.delta));
+  if (made != stated)
+    check.Add("account.events", Text(Sha256::Hex(stated)), made ? Text(Sha256::Hex(*made)) : "none",
+              "as their hash, and what config.toml makes has");
 }
 
 // Whether the other files of the folder say the same.
@@ -677,6 +738,18 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
     indicator = (c.privacy.adjacency == "replace-one" ? 2 : 1) * c.privacy.clip *
                 std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
   check.Same("enforced.indicator", s.indicator, indicator, why);
+  std::optional<double> square;
+  if (s.by_client() && c.algorithm.name == "fedexp" && c.privacy.trust == "central" && !s.by_unit()) {
+    const bool stated = c.algorithm.mode != "certified" && c.privacy.mechanism != "expose";
+    square = stated ? static_cast<double>(s.clients) /
+                          (static_cast<double>(s.dim) * c.algorithm.noise_multiplier * c.privacy.clip)
+                    : FreeSquare(L2Bound::Proven(c.privacy.clip));
+  }
+  if (square.has_value() != s.square.has_value())
+    check.Differ("enforced.square", s.square, square, why);
+  else if (square)
+    check.Within("enforced.square", *s.square, *square, 1e-12L, 1e-12L, "and config.toml makes it");
+  if (s.by_unit() && s.account) CheckUnitsByConfig(s, c, check);
   // With clients as the unit papers state the noise, and the claim follows from it.
   if (s.by_unit() && s.split != c.privacy.split)
     check.Add("mechanism.split", fmt::format("{} numbers", s.split.size()),
@@ -768,9 +841,10 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
     const auto round = figure("round"), epsilon = figure("epsilon"), sigma = figure("sigma");
     if (!round || !epsilon || !sigma || !(*round >= 1 && *round <= kWhole))
       return check.Add(at, "no round", "a round", "which must be");
-    if (s.secret && j.contains("answered") && once("answered"))
-      check.Add(at + ": answered", Shown(j["answered"]), "nothing",
-                "but how many took part is secret; it must say");
+    for (const char* key : {"answered", "missed"})
+      if (s.secret && j.contains(key) && once(key))
+        check.Add(fmt::format("{}: {}", at, key), Shown(j[key]), "nothing",
+                  "but how many took part is secret; it must say");
     if (*epsilon < last && once("falls"))
       check.Differ(at + ": epsilon", *epsilon, last, "below the line before, which is");
     last = *epsilon;
@@ -805,31 +879,76 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
     check.Same("privacy.certified_epsilon", s.epsilon, last, "and the last line of trace.jsonl is");
 }
 
-// A search whose choice this run is: what all its runs cost together.
-void CheckSearch(const Stated& s, const std::string& text, const std::string& certificate_sha256,
-                 Checks& check) {
+// The certificate of another run of a search, in its folder beside this one. False: it is not there.
+bool CheckSibling(const Stated& s, const fs::path& parent, const std::string& run, double mu,
+                  const std::string& sha256, const std::string& at, Checks& check) {
+  const fs::path name(run);
+  if (run.empty() || name.filename() != name || run == "." || run == "..") {  // stays beside this one
+    check.Add(at + "run", Text(run), "a name", "and it must be the folder of a run:");
+    return true;
+  }
+  std::error_code ec;
+  const fs::path file = parent / name / "certificate.json";
+  if (!fs::exists(file, ec)) return false;
+  const auto bytes = ReadWhole(file, "the certificate of a run of the search");
+  if (!bytes.ok()) return false;
+  check.Same(at + "certificate_sha256", sha256, Sha256::Hex(*bytes), "and " + run + "/certificate.json has");
+  const auto parsed = ParseCertificate(*bytes, run);
+  const auto other = parsed.ok() ? ReadStated(*parsed, run) : Result<Stated>(parsed.error());
+  const auto recomputed = parsed.ok() ? Verify(*parsed, run) : Result<Verification>(parsed.error());
+  if (!other.ok() || !recomputed.ok()) {
+    check.Add(at + "run", Text(run), "none",
+              (other.ok() ? recomputed.error() : other.error()).message + "; certificates there:");
+    return true;
+  }
+  const std::string why = "and " + run + "/certificate.json says";
+  check.Same(at + "run", run, other->run, why);
+  check.Same(at + "mu", mu, other->mu, why);
+  check.Same(at + "unit", s.unit + " " + s.adjacency, other->unit + " " + other->adjacency, why);
+  check.Same(at + "delta", s.delta, other->delta, why);
+  if (!recomputed->holds())
+    check.Add(at + "run", Text(run), "none",
+              recomputed->findings.front().sentence + "; certificates that hold:");
+  return true;
+}
+
+// A search whose choice this run is: what all its runs cost together. How many of the other runs'
+// certificates are not beside it.
+std::size_t CheckSearch(const Stated& s, const std::string& text, const std::string& certificate_sha256,
+                        const fs::path& parent, Checks& check) {
   const json j = json::parse(text, nullptr, false);
   Fields f(j, "search.json");
   if (!j.is_object() || j.value("format", json()) != "tacit-search-1")
-    return check.Add("search.json", "a search", "none", "and it must be of the format tacit-search-1; it is");
+    return check.Add("search.json", "a search", "none", "and it must be of the format tacit-search-1; it is"),
+           0;
   const std::string chosen = f.String("chosen");
   const std::size_t planned = f.Count("planned", 1);
   const double mu = f.Figure("privacy.mu", 0, false), delta = f.Figure("privacy.delta", 0, false),
-               epsilon = f.Figure("privacy.certified_epsilon", 0, false);
+               epsilon = f.Figure("privacy.certified_epsilon", 0, false),
+               asked = f.Figure("privacy.asked_epsilon", 0, false);
   const json* list = f.List("candidates");
   long double squared = 0;
   bool listed = false;
+  std::set<std::string> runs_seen;
+  std::size_t unchecked = 0;
   for (std::size_t k = 0; list != nullptr && k < list->size() && !f.error(); ++k) {
     const std::string at = fmt::format("candidates[{}].", k);
     const double one = f.Figure(at + "mu", 0, false);
     squared += static_cast<long double>(one) * one;
-    if (f.String(at + "run") != s.run) continue;
+    const std::string run = f.String(at + "run"), sha256 = f.String(at + "certificate_sha256");
+    if (f.error()) break;
+    if (!runs_seen.insert(run).second)
+      check.Add("search.json: " + at + "run", Text(run), "one", "and of each run there is");
+    if (run != s.run) {
+      if (!CheckSibling(s, parent, run, one, sha256, "search.json: " + at, check)) ++unchecked;
+      continue;
+    }
     listed = true;
     check.Same("search.json: " + at + "mu", one, s.mu, "and the certificate of that run says");
-    check.Same("search.json: " + at + "certificate_sha256", f.String(at + "certificate_sha256"),
-               certificate_sha256, "and certificate.json has");
+    check.Same("search.json: " + at + "certificate_sha256", sha256, certificate_sha256,
+               "and certificate.json has");
   }
-  if (f.error()) return check.Add("search.json", "complete", "incomplete", f.error()->message + "; it is");
+  if (f.error()) return check.Add("search.json", "complete", "incomplete", f.error()->message + "; it is"), 0;
   const auto runs = static_cast<long double>(list->size());
   check.Same("search.json: candidates", list->size(), planned, "and the search had");
   check.Same("search.json: chosen", chosen, s.run, "and this is the run");
@@ -839,6 +958,9 @@ void CheckSearch(const Stated& s, const std::string& text, const std::string& ce
                "and its runs make it");
   check.Same("search.json: privacy.certified_epsilon", epsilon, ExactEpsilon(mu, s.delta),
              "and its mu makes it");
+  if (!(epsilon <= asked))
+    check.Differ("search.json: privacy.certified_epsilon", epsilon, asked, "and what was asked for is");
+  return unchecked;
 }
 
 Verification Begin(const Stated& s) {
@@ -956,7 +1078,14 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
                "and the text of certificate.json has the hash");
   });
   if (std::error_code ec; fs::exists(folder / "search.json", ec))
-    with("search.json", [&](const std::string& text) { CheckSearch(s, text, Sha256::Hex(bytes), check); });
+    with("search.json", [&](const std::string& text) {
+      const fs::path here = fs::weakly_canonical(folder, ec);
+      const std::size_t unchecked = CheckSearch(s, text, Sha256::Hex(bytes), here.parent_path(), check);
+      if (unchecked > 0)
+        v.compared.back() += fmt::format(
+            " (unchecked: {} of its other runs, whose certificates are not in the folders beside this one)",
+            unchecked);
+    });
   with("ledger.db", [&](const std::string&) {
     const auto records = SqliteVault::Read(folder / "ledger.db");
     if (!records.ok()) return check.Add("ledger.db", "a ledger", "none", records.error().message + "; it is");

@@ -2,7 +2,8 @@
 
 // A certificate, recomputed from its own public constants. Nothing here uses the plan or the ledger of a
 // run: the sensitivity, the lattice's share, Σ μ_t² and ε are worked out again from what the certificate
-// says was released, in extended precision, and compared with what it states.
+// says was released, in extended precision, and compared with what it states. Directions and lengths
+// (priv-unit) follow from the dimension and what was stated or, with config.toml, to the bit.
 //
 // A stated figure may be above the recomputed one by what rounding up adds, (T + 8)·2⁻⁵² relatively for T
 // rounds, and never below it. ε must be the exact curve's at the stated μ and δ, rounded up.
@@ -42,7 +43,8 @@ Result<nlohmann::json> ParseCertificate(std::string_view bytes, const std::strin
 Result<Verification> Verify(const nlohmann::json& certificate, const std::string& name);
 
 // The certificate of a run folder, compared also with everything else in it: config.toml, model.npy,
-// ledger.db, trace.jsonl, certificate.txt. A file that is missing is a finding.
+// ledger.db, trace.jsonl, certificate.txt. A file that is missing is a finding. Of a search, the certificates
+// of its other runs are read where they are in the folders beside this one; `compared` says how many are not.
 Result<Verification> VerifyFolder(const std::filesystem::path& folder);
 
 // A whole file. what: "a certificate"; for the message when there is none.

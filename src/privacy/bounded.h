@@ -58,9 +58,9 @@ class Bounded {
   static Bounded ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda);
 
   // The same with the coordinate 0 if ‖v‖ ≤ C and −κ if it was clipped (or has no length). Two such terms
-  // differ by at most √(4C² + κ²), and one is at most √(C² + κ²) long. v = 0 becomes the null vector: a client
-  // that has nothing to say and one that is not there are the same, so the length is also how far a term can
-  // be from that of a client without records.
+  // differ by at most √(4C² + κ²), and one is at most √(C² + κ²) long. v = 0 becomes the null vector: a
+  // client that has nothing to say and one that is not there are the same, so the length is also how far a
+  // term can be from that of a client without records.
   static Bounded ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa);
 
   // What goes to an aggregator whom the clients trust with it.
