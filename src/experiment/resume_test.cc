@@ -92,6 +92,19 @@ TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
   refused(other.folder, "older one");
 }
 
+// A process that dies while its ledger is being made leaves an empty one.
+TEST_F(ResumeTest, ARunThatDiedAtItsFirstWriteBeginsAnew) {
+  const auto whole = Train(ResumeConfig(home_ / "runs", {}));
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  const fs::path folder = home_ / "runs" / "died";
+  fs::create_directories(folder);
+  fs::copy_file(whole->folder / "config.toml", folder / "config.toml");
+  std::ofstream(folder / "ledger.db").close();
+  const auto r = Resume(folder);
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(r->model, whole->model);
+}
+
 TEST_F(ResumeTest, EntropyRunsResumeWithinTheirBudget) {
   const RunResult part = Stopped(ResumeConfig(home_ / "runs", {{"privacy.noise", "entropy"}}), 11);
   const auto rest = Resume(part.folder);

@@ -294,10 +294,9 @@ Status CheckNothingLeft(const fs::path& folder) {
   std::error_code ec;
   if (fs::exists(folder / "checkpoint", ec)) return Ok{};
   bool left = fs::exists(folder / "trace.jsonl", ec) && fs::file_size(folder / "trace.jsonl", ec) > 0;
-  if (fs::exists(folder / "ledger.db", ec)) {
-    TACIT_TRY(const auto records, SqliteVault::Read(folder / "ledger.db"));
-    for (const LedgerRecord& one : records) left |= one.state == "settled";
-  }
+  // A ledger that was not yet whole when the process died has nothing in it; a damaged one is refused later.
+  if (const auto records = SqliteVault::Read(folder / "ledger.db"); records.ok())
+    for (const LedgerRecord& one : *records) left |= one.state == "settled";
   if (!left) return Ok{};
   return Fail(
       Code::kInvalidArgument,
@@ -317,7 +316,7 @@ Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& s
   if (!folder.has_filename()) folder = folder.parent_path();
   TACIT_TRY(const Config asked, ConfigToResume(folder, sets));
   TACIT_OK(CheckNothingLeft(folder));
-  TACIT_TRY(const Config config, ConfigToResume(folder, {}));      // the certificate names the run's own
+  TACIT_TRY(const Config config, ConfigToResume(folder, {}));  // the certificate names the run's own
   TrainHooks here = hooks;
   here.write_folder = true;
   here.threads = static_cast<unsigned>(asked.runtime.threads);
@@ -347,7 +346,7 @@ Result<Config> ConfigToResume(const fs::path& folder, const std::vector<Assignme
 }
 
 fs::path DefaultLedger(const fs::path& output) {
-  const char* given = std::getenv("TACIT_LEDGER");      // NOLINT(concurrency-mt-unsafe)
+  const char* given = std::getenv("TACIT_LEDGER");  // NOLINT(concurrency-mt-unsafe)
   return given != nullptr && *given != '\0' ? fs::path(given) : output / "ledger.db";
 }
 
