@@ -80,7 +80,7 @@ struct AdaptiveFedAvg {
         : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
-      if (answered_ > 0 || o_->noise.expected > 0) {
+      if (o_->noise.HasRelease(answered_)) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1 / scale_, o_->step.rate, down.w);
         scale_ = o_->clip.Next(scale_, mean_.inside);

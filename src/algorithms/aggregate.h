@@ -31,6 +31,8 @@ struct UpdateNoise {
   // number, since how many there were is secret. 0: everyone takes part.
   double expected = 0;
   std::uint32_t most = 0;
+  // Whether a round with so many answers has a release: of a secret sample also where nobody was in it.
+  bool HasRelease(std::uint32_t answered) const { return answered > 0 || expected > 0; }
   std::size_t dim = 0;                     // of an update
   const Claim* claim = nullptr;            // paper mode: what is recorded beside what is charged
 };

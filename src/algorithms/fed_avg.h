@@ -136,8 +136,7 @@ struct FedAvg {
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       step_ = 0;
-      // Of a secret sample noise is released also where nobody was in it.
-      if (answered_ > 0 || o_->noise.expected > 0) {
+      if (o_->noise.HasRelease(answered_)) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         step_ = o_->step(mean_);
         MoveBy(mean_.value, 1, step_, down.w);

@@ -74,7 +74,7 @@ struct Scaffold {
         : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
-      if (answered_ > 0 || o_->noise.expected > 0) {
+      if (o_->noise.HasRelease(answered_)) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1, o_->rate, down.w);
         const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));

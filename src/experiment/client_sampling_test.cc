@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "experiment/client_runs.h"
 #include "experiment/kill_runs.h"
-#include "experiment/run.h"
-#include "experiment/verify.h"
 #include "privacy/calibrate.h"
 #include "privacy/data_ledger.h"
 #include "privacy/event_json.h"
@@ -23,63 +22,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Sets = std::vector<Assignment>;
 
-class ClientSampling : public testing::Test {
+class ClientSampling : public ClientRuns {
  protected:
-  void SetUp() override {
-    home_ = fs::temp_directory_path() / fmt::format("tacit_sampling_{}", ::getpid());
-    fs::remove_all(home_);
-    fs::create_directories(home_);
-  }
-  void TearDown() override { fs::remove_all(home_); }
-
-  Result<Config> Parse(const Sets& sets, const char* where = "runs") const {
-    return ParseConfig(fmt::format(R"(
-[data]
-source = "synthetic-logistic"
-rows = 400
-features = 6
-clients = 40
-density = 1.0
-[privacy]
-epsilon = 2
-delta = 1e-4
-unit = "client"
-trust = "central"
-clip = 0.5
-noise = "replayable"
-[algorithm]
-name = "fedexp"
-rounds = 20
-local_steps = 4
-local_rate = 0.5
-[experiment]
-output = "{}"
-name = "run"
-)",
-                                   (home_ / where).string()),
-                       "run.toml", sets);
-  }
+  ClientSampling()
+      : ClientRuns({{"data.clients", "40"}, {"privacy.trust", "central"}, {"algorithm.rounds", "20"}}) {}
   RunResult Good(const Sets& sets, const TrainHooks& hooks = {}, const char* where = "runs") const {
-    const auto c = Parse(sets, where);
-    EXPECT_TRUE(c.ok()) << c.error().message;
-    auto r = Train(*c, hooks);
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *std::move(r) : RunResult{};
+    return ClientRuns::Good(Make(sets, where), hooks);
   }
-  static void Holds(const fs::path& folder) {
-    const auto checked = VerifyFolder(folder);
-    ASSERT_TRUE(checked.ok()) << checked.error().message;
-    for (const auto& finding : checked->findings) ADD_FAILURE() << finding.sentence;
-  }
-  std::string Why(const Sets& sets) const {
-    const auto c = Parse(sets);
-    if (!c.ok()) return c.error().message;
-    TrainHooks hooks;
-    hooks.write_folder = false;
-    const auto r = Train(*c, hooks);
-    return r.ok() ? "" : r.error().message;
-  }
-  fs::path home_;
 };
 
 Sets With(Sets sets, const Sets& more) {

@@ -9,9 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "experiment/client_runs.h"
 #include "experiment/kill_runs.h"
-#include "experiment/run.h"
-#include "experiment/verify.h"
 #include "privacy/data_ledger.h"
 #include "privacy/gdp.h"
 
@@ -21,56 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-class Federated : public testing::Test {
- protected:
-  void SetUp() override {
-    home_ = fs::temp_directory_path() / fmt::format("tacit_federated_{}", ::getpid());
-    fs::remove_all(home_);
-    fs::create_directories(home_);
-  }
-  void TearDown() override { fs::remove_all(home_); }
-
-  Config Make(std::vector<Assignment> sets, const char* where = "runs") const {
-    const std::string base = fmt::format(R"(
-[data]
-source = "synthetic-logistic"
-rows = 400
-features = 6
-clients = 20
-density = 1.0
-[privacy]
-epsilon = 2
-delta = 1e-4
-unit = "client"
-clip = 0.5
-noise = "replayable"
-[algorithm]
-name = "fedexp"
-rounds = 30
-local_steps = 4
-local_rate = 0.5
-[experiment]
-output = "{}"
-name = "run"
-)",
-                                         (home_ / where).string());
-    auto c = ParseConfig(base, "run.toml", sets);
-    EXPECT_TRUE(c.ok()) << c.error().message;
-    return *c;
-  }
-  RunResult Good(const Config& c, const TrainHooks& hooks = {}) const {
-    auto r = Train(c, hooks);
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *std::move(r) : RunResult{};
-  }
-  std::string Why(std::vector<Assignment> sets) const {
-    TrainHooks hooks;
-    hooks.write_folder = false;
-    const auto r = Train(Make(std::move(sets)), hooks);
-    return r.ok() ? "" : r.error().message;
-  }
-  fs::path home_;
-};
+class Federated : public ClientRuns {};
 
 constexpr const char* kNames[] = {"fedexp", "dp-fedavg", "dp-scaffold"};
 constexpr const char* kTrusts[] = {"local", "central"};

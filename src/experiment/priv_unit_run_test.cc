@@ -8,9 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "experiment/client_runs.h"
 #include "experiment/kill_runs.h"
-#include "experiment/run.h"
-#include "experiment/verify.h"
 #include "privacy/data_ledger.h"
 #include "privacy/event_json.h"
 #include "privacy/randomizer_plan.h"
@@ -21,55 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-class PrivUnitRun : public testing::Test {
+class PrivUnitRun : public ClientRuns {
  protected:
-  void SetUp() override {
-    home_ = fs::temp_directory_path() / fmt::format("tacit_priv_unit_{}", ::getpid());
-    fs::remove_all(home_);
-    fs::create_directories(home_);
-  }
-  void TearDown() override { fs::remove_all(home_); }
-
-  Config Make(std::vector<Assignment> sets, const char* where = "runs") const {
-    const std::string base = fmt::format(R"(
-[data]
-source = "synthetic-logistic"
-rows = 400
-features = 6
-clients = 20
-density = 1.0
-[privacy]
-epsilon = 12
-delta = 1e-4
-unit = "client"
-clip = 0.5
-mechanism = "priv-unit"
-noise = "replayable"
-[algorithm]
-name = "fedexp"
-rounds = 10
-local_steps = 4
-local_rate = 0.5
-[experiment]
-output = "{}"
-name = "run"
-)",
-                                         (home_ / where).string());
-    auto c = ParseConfig(base, "run.toml", sets);
-    EXPECT_TRUE(c.ok()) << c.error().message;
-    return *c;
-  }
-  RunResult Good(const Config& c, const TrainHooks& hooks = {}) const {
-    auto r = Train(c, hooks);
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *std::move(r) : RunResult{};
-  }
-  void Holds(const RunResult& r) const {
-    const auto v = VerifyFolder(r.folder);
-    ASSERT_TRUE(v.ok()) << v.error().message;
-    for (const Finding& f : v->findings) ADD_FAILURE() << f.sentence;
-  }
-  fs::path home_;
+  PrivUnitRun()
+      : ClientRuns(
+            {{"privacy.epsilon", "12"}, {"privacy.mechanism", "priv-unit"}, {"algorithm.rounds", "10"}}) {}
+  static void Holds(const RunResult& r) { ClientRuns::Holds(r.folder); }
 };
 
 TEST_F(PrivUnitRun, ThePlanIsWhatIsChargedAndSentAndTheCertificateHolds) {

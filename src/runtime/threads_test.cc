@@ -278,20 +278,9 @@ struct FederatedSgd {
     std::uint32_t id_;
     std::size_t records_;
   };
-  struct Sum {
-    Released<Vec> total;
-    std::uint32_t count = 0;
-    void Reset() { count = 0; }
+  struct Sum : ReleasedSum {
     void Add(const Up& up) { Take(up.sum, 1); }
-    void Merge(const Sum& other) { Take(other.total, other.count); }
-    void Take(const Released<Vec>& x, std::uint32_t n) {
-      if (n == 0) return;
-      if (count == 0)
-        x.Into<[](const Vec& from, Vec& to) { to = from; }>(total);
-      else
-        x.Into<[](const Vec& from, Vec& to) { Axpy(1.0, from, to); }>(total);
-      count += n;
-    }
+    void Merge(const Sum& other) { Take(other); }
   };
   struct Server {
     std::size_t dim = 0;
