@@ -161,8 +161,8 @@ TEST_F(Federated, ASquaredLengthThatTheConfigDoesNotMakeIsFound) {
 }
 
 TEST_F(Federated, ThePlanComparesWaysToSpreadTheNoise) {
-  const auto plan = [&](std::vector<Assignment> sets) {
-    const Config c = Make(std::move(sets));
+  const auto plan = [&](const Sets& sets) {
+    const Config c = Make(sets);
     return *MakePlan(c, *FactsWithoutData(c));
   };
   // Without strong convexity every round counts alike: dynamic is static.
@@ -372,7 +372,7 @@ TEST_F(Federated, RunsOnOtherClientsAreNotAddedInTheLedger) {
   const auto unit = [&](std::vector<Assignment> sets) {
     sets.push_back({"experiment.ledger", (home_ / "together.db").string()});
     sets.push_back({"data.id", "the data"});
-    Good(Make(std::move(sets)));
+    Good(Make(sets));
   };
   unit({});
   unit({});

@@ -183,10 +183,10 @@ TEST_F(PrivUnitRun, EventsThatDoNotFollowFromWhatWasStatedAreFound) {
 }
 
 TEST_F(PrivUnitRun, MistakesAreSentencesThatNameThingValueAndRemedy) {
-  const auto why = [&](std::vector<Assignment> sets) {
+  const auto why = [&](const Sets& sets) {
     TrainHooks hooks;
     hooks.write_folder = false;
-    const auto r = Train(Make(std::move(sets)), hooks);
+    const auto r = Train(Make(sets), hooks);
     return r.ok() ? "" : r.error().message;
   };
   const auto has = [](const std::string& text, const char* part) {
