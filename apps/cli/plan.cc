@@ -30,7 +30,8 @@ std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& 
   MuSquared spent{0.0};
   std::size_t next = 0;
   for (const std::size_t k : picked) {
-    for (; next <= k; ++next) spent = spent + Squared(Mu::Proven(p.schedule[next].mu));
+    for (; next <= k && (p.turns == 0 || next < p.turns); ++next)
+      spent = spent + Squared(Mu::Proven(p.schedule[next].mu));
     out.push_back(GdpEpsilon(Root(spent), Delta::Proven(p.delta)).upper);
   }
   return out;
@@ -105,13 +106,16 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
            "protected client");
   }
   if (p.sampling.kind != SampleKind::kFull)
-    Line("sampling", fmt::format("{}, {}",
-                                 p.sampling.kind == SampleKind::kPoisson
-                                     ? fmt::format("each of {} clients with probability {} in a round",
-                                                   Grouped(p.clients), Digits(p.sampling.rate.value()))
-                                     : fmt::format("{} of {} clients in a round", Grouped(p.sampling.size),
-                                                   Grouped(p.clients)),
-                                 p.secret() ? "known to the server alone" : "seen by everybody"));
+    Line("sampling",
+         fmt::format(
+             "{}, {}",
+             p.sampling.kind == SampleKind::kPoisson
+                 ? fmt::format("each of {} clients with probability {} in a round", Grouped(p.clients),
+                               Digits(p.sampling.rate.value()))
+                 : fmt::format("{} of {} clients in a round", Grouped(p.sampling.size), Grouped(p.clients)),
+             p.secret()
+                 ? "known to the server alone"
+                 : fmt::format("seen by everybody; a client takes part in at most {}", Grouped(p.turns))));
   const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
   if (p.randomizer)
     Line("release",

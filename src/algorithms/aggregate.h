@@ -30,7 +30,8 @@ struct UpdateNoise {
   // TrustedServer with a secret sample of at most `most` clients: what the sum is divided by, a public
   // number, since how many there were is secret. 0: everyone takes part.
   double expected = 0;
-  std::uint32_t most = 0;
+  std::uint32_t most = 0;                  // clients in all
+  bool sampled = false;                    // not everyone takes part in a round
   // Whether a round with so many answers has a release: of a secret sample also where nobody was in it.
   bool HasRelease(std::uint32_t answered) const { return answered > 0 || expected > 0; }
   std::size_t dim = 0;                     // of an update

@@ -175,6 +175,35 @@ class SecretParticipants final : public Participants {
   const std::vector<std::uint32_t>* sample_ = nullptr;
 };
 
+// A sample that everybody may know: a function of seed and round. A client that has had `turns` rounds stays
+// away. count: rounds of every client so far, for who wants to look.
+class PublicParticipants final : public Participants {
+ public:
+  PublicParticipants(Sampling sampling, std::uint64_t seed, std::vector<std::uint32_t> rounds,
+                     std::uint32_t turns, std::vector<std::uint32_t>& count)
+      : sampling_(sampling), seed_(seed), rounds_(std::move(rounds)), turns_(turns), count_(count) {}
+  // A run that goes on begins in the middle: who had a turn before follows from the rounds before.
+  std::size_t Begin(std::uint32_t round) override {
+    while (next_ < rounds_.size() && rounds_[next_] <= round) {
+      Stream coins({seed_, Purpose::kCohort, 0, rounds_[next_++]});
+      DrawSample(sampling_, static_cast<std::uint32_t>(count_.size()), coins, sample_);
+      std::erase_if(sample_, [&](std::uint32_t i) { return count_[i] >= turns_; });
+      for (const std::uint32_t i : sample_) ++count_[i];
+    }
+    return sample_.size();
+  }
+  std::uint32_t Id(std::size_t i) const override { return sample_[i]; }
+
+ private:
+  Sampling sampling_;
+  std::uint64_t seed_;
+  std::vector<std::uint32_t> rounds_;  // those that run, ascending
+  std::uint32_t turns_;
+  std::vector<std::uint32_t>& count_;
+  std::vector<std::uint32_t> sample_;
+  std::size_t next_ = 0;
+};
+
 // Where a runtime gets stateless clients from. Begin is called once a round, by one thread; Id and Make by
 // several at once, so they change nothing. Nobody takes part twice in one round; there may be nobody at all,
 // and then the server gets an empty sum.

@@ -78,8 +78,8 @@ struct Scaffold {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1, o_->rate, down.w);
         const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
-        const double share =
-            o_->noise.expected > 0 ? o_->noise.expected / static_cast<double>(o_->noise.most) : 1.0;
+        const double took_part = o_->noise.expected > 0 ? o_->noise.expected : answered_;
+        const double share = o_->noise.sampled ? took_part / static_cast<double>(o_->noise.most) : 1.0;
         if (o_->control) mean_.value.template Into<&Control>(down.c, unit, share);
       }
       return Advance(down);

@@ -103,6 +103,7 @@ json Certificate(const RunResult& r, const Config& c) {
                         {"sensitivity", Number(one.sensitivity)},
                         {"sigma", one.sigma},
                         {"rounds", one.rounds},
+                        {"turns", p.turns != 0 ? json(one.turns) : json(nullptr)},
                         {"mu_squared_beyond", Number(one.beyond)},
                         {"mu", Number(one.mu)},
                         {"epsilon", Number(one.epsilon)}});
@@ -273,7 +274,10 @@ std::string CertificateText(const json& j) {
                          ? fmt::format("every client with probability {:g} in a round",
                                        sampling.at("rate").get<double>())
                          : fmt::format("{} clients in a round", sampling.at("clients").get<std::size_t>()),
-                     sampling.at("secret").get<bool>() ? "secret" : "public: nothing is credited for it"));
+                     sampling.at("secret").get<bool>()
+                         ? "secret"
+                         : fmt::format("seen by everybody; at most {} for one client",
+                                       sampling.at("participations").get<std::size_t>())));
   // Certificates of earlier versions know no persons.
   const json most = p.value("records_per_person", json(nullptr)),
              bound = p.value("person_bound", json(nullptr));

@@ -273,7 +273,10 @@ TEST_F(ClientSampling, ForgedCertificatesAreFound) {
     c["account"]["epsilon"] = c["privacy"]["certified_epsilon"] = c["releases"][0]["epsilon"] = 1.9;
   }));
   EXPECT_TRUE(found("privacy.sampling.secret", [](json& c) { c["privacy"]["trust"] = "local"; }));
-  EXPECT_TRUE(found("account", [](json& c) { c["privacy"]["sampling"]["secret"] = false; }));
+  EXPECT_TRUE(found("account", [](json& c) {
+    c["privacy"]["sampling"]["secret"] = false;
+    c["privacy"]["sampling"]["participations"] = c["releases"][0]["turns"] = 20;
+  }));
   EXPECT_TRUE(found("account", [](json& c) { c["privacy"]["sampling"] = nullptr; }));
   EXPECT_TRUE(found("account", [](json& c) { c["account"] = nullptr; }));
   EXPECT_TRUE(found("releases[0].units", [](json& c) { c["clients"] = 80; }));
@@ -348,12 +351,94 @@ TEST_F(ClientSampling, PlansAddUpInTheCumulativeLedgerByEpsilonAndDelta) {
   EXPECT_NEAR(totals[0].EpsilonAt(1e-4), 6.0, 1e-4);
 }
 
+// With local trust who answers is seen: nothing is credited, and a client pays for its own rounds.
+TEST_F(ClientSampling, WithLocalTrustAClientPaysForTheRoundsItTakesPartIn) {
+  for (const char* name : {"fedexp", "dp-fedavg", "dp-scaffold"})
+    for (const Sets* sampling : {&kPoisson, &kFixed})
+      for (const char* limit : {"0", "3"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name, (*sampling)[0].value, limit));
+        const Sets sets =
+            With(*sampling,
+                 {{"algorithm.name", name}, {"privacy.trust", "local"}, {"algorithm.participations", limit}});
+        const RunResult r = Good(sets, {}, "whole");
+        Holds(r.folder);
+        EXPECT_FALSE(r.plan.account.has_value());
+        // The noise is that of a run of so many rounds with everyone in them.
+        const Sets plain = {{"algorithm.name", name},
+                            {"privacy.trust", "local"},
+                            {"algorithm.rounds", limit[0] == '0' ? "20" : limit}};
+        const double expected = (*Good(plain).plan.noise[0])[0].value();
+        EXPECT_NEAR((*r.plan.noise[0])[0].value() / expected, 1, 1e-12);
+        std::istringstream lines(ReadFile(r.folder / "participation.csv"));
+        std::string line;
+        std::getline(lines, line);
+        EXPECT_EQ(line, "client,rounds,epsilon");
+        std::size_t clients = 0, most = 0, all = 0;
+        double largest = 0;
+        while (std::getline(lines, line)) {
+          std::istringstream fields(line);
+          std::size_t client = 0, rounds = 0;
+          double epsilon = 0;
+          char comma = 0;
+          fields >> client >> comma >> rounds >> comma >> epsilon;
+          EXPECT_EQ(client, clients++);
+          EXPECT_EQ(rounds == 0, epsilon == 0);
+          most = std::max(most, rounds), all += rounds, largest = std::max(largest, epsilon);
+        }
+        EXPECT_EQ(clients, 40u);
+        EXPECT_EQ(most, r.releases[0].turns);
+        EXPECT_EQ(largest, r.certified_epsilon);
+        if (limit[0] == '3') {
+          EXPECT_EQ(most, 3u);
+          EXPECT_GT(r.certified_epsilon, 2 * (1 - 1e-5));
+          EXPECT_LE(all, 120u);
+        } else {
+          EXPECT_LT(r.certified_epsilon, 2);  // nobody was in all twenty rounds
+          EXPECT_TRUE(sampling != &kFixed || all == 160);
+        }
+        EXPECT_LE(r.certified_epsilon, 2.0);
+
+        std::atomic<bool> interrupt{false};
+        TrainHooks hooks;
+        hooks.interrupt = &interrupt;
+        hooks.threads = 3;
+        hooks.progress = [&](const Progress& p) { interrupt = p.round >= 7; };
+        const RunResult part = Good(sets, hooks, "part");
+        Holds(part.folder);
+        const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
+        ASSERT_TRUE(rest.ok()) << rest.error().message;
+        EXPECT_EQ(rest->model, r.model);
+        EXPECT_EQ(rest->mu, r.mu);
+        for (const char* file : {"participation.csv", "trace.jsonl"})
+          EXPECT_EQ(ReadFile(part.folder / file), ReadFile(r.folder / file));
+      }
+}
+
+TEST_F(ClientSampling, TurnsUnderstatedAreFound) {
+  const RunResult r = Good(With(kPoisson, {{"privacy.trust", "local"}, {"algorithm.participations", "4"}}));
+  const json honest = json::parse(ReadFile(r.folder / "certificate.json"));
+  json forged = honest;
+  forged["releases"][0]["turns"] = 3;
+  EXPECT_FALSE(Verify(forged, "mu no longer follows")->holds());
+  forged = honest;
+  forged["privacy"]["sampling"]["participations"] = 3;
+  EXPECT_FALSE(Verify(forged, "more turns than allowed")->holds());
+  forged = honest;
+  forged["privacy"]["sampling"]["secret"] = true;
+  EXPECT_FALSE(Verify(forged, "secret with local trust")->holds());
+  forged["privacy"]["trust"] = "central";
+  EXPECT_FALSE(Verify(forged, "secret without events")->holds());
+}
+
 TEST_F(ClientSampling, MistakesAreSentencesThatNameThingValueAndRemedy) {
   const struct {
     Sets sets;
     const char* part;
   } kMistakes[] = {
-      {With(kPoisson, {{"privacy.trust", "local"}}), "sees who answers"},
+      {With(kPoisson, {{"algorithm.participations", "3"}}), "algorithm.participations = 3"},
+      {{{"privacy.trust", "local"}, {"algorithm.participations", "3"}}, "algorithm.participations = 3"},
+      {With(kPoisson, {{"privacy.trust", "local"}, {"privacy.adjacency", "add-remove"}}),
+       "who takes part is public"},
       {{{"algorithm.sampling", "poisson"}}, "algorithm.sample_rate is not set"},
       {{{"algorithm.sample_rate", "0.1"}}, "is for algorithm.sampling = \"poisson\""},
       {{{"algorithm.sample_clients", "3"}}, "is for algorithm.sampling = \"fixed\""},

@@ -261,6 +261,10 @@ std::vector<Section> Describe(Config& c) {
              "sampling = poisson: probability with which a client takes part in a round");
     s.Count("sample_clients", &c.algorithm.sample_clients, {.lower = 0, .upper = 0x1p28},
             "sampling = fixed: clients of a round");
+    s.Count(
+        "participations", &c.algorithm.participations, kAnyCount,
+        "sampling with trust = local, where who answers is seen: rounds that a client takes part in at most, "
+        "after which it stays away; its noise is for so many; 0: all rounds");
     s.Number(
         "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
         "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");

@@ -48,6 +48,8 @@ class Drive {
   Status Run() {
     r_.threads = runtime_.threads();
     TACIT_TRY(const Standing from, Begin());
+    // Who had a turn in earlier processes.
+    if (s_.plan.turns != 0 && from.rounds_done > 0) who_.Begin(s_.plan.schedule[r_.rounds_done - 1].round);
     begin_ = std::chrono::steady_clock::now();
     if (!from.finished) {
       const Watcher watcher{.before = [this](std::uint32_t round) { return Before(round); },

@@ -46,6 +46,13 @@ Holding HoldingOf(Session& s, std::uint32_t i) {
 
 std::unique_ptr<Participants> WhoTakesPart(Session& s) {
   if (s.sampler != nullptr) return std::make_unique<SecretParticipants>(*s.sampler);
+  if (s.plan.turns != 0) {
+    std::vector<std::uint32_t> rounds;
+    for (const PlannedRound& p : s.plan.schedule) rounds.push_back(p.round);
+    s.attended.assign(s.plan.clients, 0);
+    return std::make_unique<PublicParticipants>(s.plan.sampling, s.config.experiment.seed, std::move(rounds),
+                                                static_cast<std::uint32_t>(s.plan.turns), s.attended);
+  }
   return std::make_unique<Everyone>(s.plan.clients);
 }
 
@@ -148,6 +155,7 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .randomizer = s.plan.randomizer.get(),
                .expected = s.plan.secret() ? s.plan.expected() : 0,
                .most = static_cast<std::uint32_t>(s.plan.clients),
+               .sampled = s.plan.sampling.kind != SampleKind::kFull,
                .dim = s.plan.dim,
                .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
     o.last = s.plan.last;

@@ -35,7 +35,7 @@ double Plan::EpsilonAfter(std::size_t k) const {
   if (std::isinf(certified_epsilon)) return kInf;
   if (account) return certified_epsilon;
   MuSquared spent{0.0};
-  for (std::size_t i = 0; i <= k && i < schedule.size(); ++i)
+  for (std::size_t i = 0; i <= k && i < schedule.size() && (turns == 0 || i < turns); ++i)
     spent = spent + Squared(Mu::Proven(schedule[i].mu));
   return GdpEpsilon(Root(spent), Delta::Proven(delta)).upper;
 }
@@ -357,6 +357,11 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
         Code::kInvalidArgument,
         "algorithm.sample_clients = {}: is for algorithm.sampling = \"fixed\"; set that, or leave it out",
         a.sample_clients);
+  if (a.participations != 0 && ((!poisson && !fixed) || c.privacy.trust != "local"))
+    return Fail(Code::kInvalidArgument,
+                "algorithm.participations = {}: is for samples of clients with privacy.trust = \"local\"; "
+                "leave it out",
+                a.participations);
   if (!poisson && !fixed) return Sampling{};
   if (c.privacy.unit != "client")
     return Fail(
@@ -364,16 +369,15 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
         "algorithm.sampling = \"{}\": clients are sampled where they are what is hidden; set privacy.unit "
         "= \"client\", or sampling = \"full\"",
         a.sampling);
+  if (c.privacy.mechanism == "priv-unit")
+    return Fail(Code::kUnsupported,
+                "algorithm.sampling = \"{}\": is for Gaussian noise; use \"full\" with privacy.mechanism = "
+                "\"priv-unit\"",
+                a.sampling);
   if (a.mode != "certified")
     return Fail(
         Code::kUnsupported,
         "algorithm.sampling = \"{}\": the papers have every client in every round; use certified mode",
-        a.sampling);
-  if (c.privacy.trust != "central")
-    return Fail(
-        Code::kUnsupported,
-        "algorithm.sampling = \"{}\": a server that is not trusted sees who answers, so a sample hides "
-        "nobody from it; set privacy.trust = \"central\", or sampling = \"full\"",
         a.sampling);
   if (poisson) {
     if (!(a.sample_rate > 0))
@@ -389,7 +393,7 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
         "algorithm.sample_clients = {}: sampling = \"fixed\" needs how many of the {} clients take part "
         "in a round",
         a.sample_clients, clients);
-  if (c.privacy.adjacency != Name(Adjacency::kReplaceOne))
+  if (c.privacy.trust == "central" && c.privacy.adjacency != Name(Adjacency::kReplaceOne))
     return Fail(
         Code::kUnsupported,
         "algorithm.sampling = \"fixed\": which of a fixed number take part depends on everybody who is "
@@ -569,6 +573,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.delta = c.privacy.delta;
   p.clip = c.privacy.clip;
   TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
+  if (p.sampling.kind != SampleKind::kFull && !p.secret())
+    p.turns = c.algorithm.participations == 0 ? p.rounds : std::min(p.rounds, c.algorithm.participations);
   TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
@@ -698,7 +704,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   Shares shares = UniformShares(p.rounds);
   if (!certified && !primal_dual) {
     // the same noise in every round, as these papers have it
-  } else if (p.secret()) {
+  } else if (p.sampling.kind != SampleKind::kFull) {
     // the same too: the account has one line, and equal rounds are best where all count alike
     if ((c.algorithm.allocation == "geometric" && c.algorithm.ratio != 1) ||
         (c.algorithm.allocation == "dynamic" && p.factor < 1))
@@ -784,6 +790,17 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     if (sampled) return NoisePlan(active.size(), *sampled);
     plan.reserve(active.size());
     Vec nominal(p.rounds);
+    if (p.turns != 0 && !exposed) {  // any so many rounds keep the budget
+      TACIT_TRY(const Vec one, Calibrate(UniformShares(p.turns), mu, relative, absolute));
+      const auto sigma = NoiseStd::Of(DivUp(delta_sum, one.front()));
+      if (sigma.ok() && sigma->value() * sigma->value() <= c.algorithm.variance_cap)
+        return NoisePlan(active.size(), *sigma);
+      return Fail(
+          Code::kBudget,
+          "algorithm.variance_cap = {:g}: {} rounds of a client need more variance in each; raise it or "
+          "privacy.epsilon, or lower algorithm.participations",
+          c.algorithm.variance_cap, p.turns);
+    }
     if (certified) {  // a round's share is for all its releases
       const Mu one = Mu::Proven(std::max(0.0, NextDown(mu.value() / std::sqrt(static_cast<double>(p.each)))));
       TACIT_TRY(nominal, Calibrate(shares, one, relative, absolute));
@@ -871,7 +888,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
       if (const auto* g = std::get_if<GaussianEvent>(&event)) one = g->mu.value();
     }
     r.mu = p.each == 1 ? one : MulUp(SqrtUp(static_cast<double>(p.each)), one);
-    for (std::size_t j = 0; j < p.each; ++j) spent = spent + MuSquared::Proven(MulUp(one, one));
+    if (p.turns == 0 || k < p.turns)
+      for (std::size_t j = 0; j < p.each; ++j) spent = spent + MuSquared::Proven(MulUp(one, one));
     for (std::size_t at = 0; at < p.noise.size() && !exposed; ++at) {
       if (holders[at] == 0) continue;
       const double log_xi = std::log(scale / m) + std::log((*p.noise[at])[k].value());

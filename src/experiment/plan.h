@@ -57,6 +57,9 @@ struct Plan {
   Sampling sampling;  // of clients, anew in every round
   // Nobody but the trusted server knows who takes part; nothing that is kept or shown tells.
   bool secret() const { return sampling.kind != SampleKind::kFull && trust == "central"; }
+  // With a sample that can be seen nothing is credited for it, and a client pays for the rounds it takes part
+  // in: so many at most. 0: everyone is in every round, or the sample is secret.
+  std::size_t turns = 0;
   double expected() const;  // clients of a round: in the mean, or exactly; public
   // Every release of one client, where all are fixed in advance and not Gaussian-DP; the run pays for them as
   // a whole (PlannedReleases). nullopt: accounts are Gaussian-DP filters.

@@ -9,7 +9,7 @@ namespace tacit {
 
 std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective, const Mechanism* mechanism,
                                    const LedgerBook& book, std::span<const std::size_t> records,
-                                   std::size_t rounds) {
+                                   std::size_t rounds, std::span<const std::uint32_t> attended) {
   TACIT_CHECK(records.size() == plan.clients && book.size() == plan.clients);
   std::vector<Releases> all(plan.noise.size());
   std::vector<double> charged(plan.noise.size());  // the ledger's largest figure
@@ -18,6 +18,8 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
     r.units = std::max(r.units, hidden || plan.by_client() ? plan.units : records[i]);
+    if (plan.turns != 0)
+      r.turns = std::max<std::size_t>(r.turns, attended.empty() ? plan.turns : attended[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());
   }
   for (std::size_t at = 0; at < all.size(); ++at) {
@@ -43,7 +45,7 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
         r.rounds.push_back(0);
       }
       ++r.rounds.back();
-      if (!bounded || plan.account) continue;
+      if (!bounded || plan.account || (plan.turns != 0 && k >= r.turns)) continue;
       const MuSquared cost =
           Cost(mechanism->EventFor(L2Bound::Proven(r.sensitivity), sigma, plan.released()));
       for (std::size_t j = 0; j < plan.each; ++j) spent = spent + cost;      // as the ledger adds them

@@ -26,14 +26,17 @@ struct Releases {
   // equal values;
   std::vector<double> sigma;
   std::vector<std::size_t> rounds;  //   how many rounds each lasted. Both empty without noise
+  std::size_t turns = 0;  // where clients are sampled in public: rounds of the client with the most
   double beyond = 0;  // μ² charged on top: reserved by a process that ended unexpectedly
   double mu = 0, epsilon = 0;  // of any one of these clients, upper bounds; mu is ∞ with a plan
 };
 
 // Of the first `rounds` rounds of the schedule. mechanism: null where the plan has a randomizer instead. One
-// per sequence of noise that some client has. records: per client. Where the number of records is itself
+// per sequence of noise that some client has. records, attended: per client; the latter where they are
+// sampled in public, empty for as many rounds as one may take part in. Where the number of records is itself
 // hidden (add-remove, persons) the plan's public bound on it stands for all clients.
 std::vector<Releases> MakeReleases(const Plan&, const Objective&, const Mechanism*, const LedgerBook&,
-                                   std::span<const std::size_t> records, std::size_t rounds);
+                                   std::span<const std::size_t> records, std::size_t rounds,
+                                   std::span<const std::uint32_t> attended = {});
 
 }  // namespace tacit

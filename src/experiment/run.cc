@@ -132,6 +132,19 @@ fs::path LedgerFile(const Config& c) {
   return DefaultLedger(c.experiment.output);
 }
 
+// Who took part how often, and the ε that follows: of a sample that everybody may see.
+std::string Participation(const Session& s) {
+  std::string text = "client,rounds,epsilon\n";
+  std::map<double, double> known;      // ε by μ²
+  for (std::uint32_t i = 0; i < s.attended.size(); ++i) {
+    const MuSquared spent = s.book->account(i).spent();
+    const auto [at, fresh] = known.try_emplace(spent.value(), 0.0);
+    if (fresh) at->second = GdpEpsilon(Root(spent), Delta::Proven(s.plan.delta)).upper;
+    text += fmt::format("{},{},{}\n", i, s.attended[i], at->second);
+  }
+  return text;
+}
+
 Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume) {
   Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
   const auto planned = FactsWithoutData(config);
@@ -255,7 +268,8 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   // released nothing tells nothing.
   const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
   r.releases = MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
-                            whole ? s.plan.schedule.size() : r.rounds_done);
+                            whole ? s.plan.schedule.size() : r.rounds_done,
+                            whole ? std::span<const std::uint32_t>() : s.attended);
   for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
@@ -275,6 +289,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(s.run_vault->Settle(*s.book));
     TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
     TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
+    if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s)));
     const json certificate = Certificate(r, config);
     TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
     TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
@@ -355,6 +370,7 @@ json SamplingJson(const Plan& p) {
   return {{"kind", Name(p.sampling.kind)},
           {"rate", p.sampling.rate.value()},
           {"clients", p.sampling.kind == SampleKind::kFixed ? json(p.sampling.size) : json(nullptr)},
+          {"participations", p.turns != 0 ? json(p.turns) : json(nullptr)},
           {"secret", p.secret()}};
 }
 

@@ -95,7 +95,12 @@ MuSquared PlannedCost(const Session& s) {
   MuSquared most{0.0};
   for (const auto& charges : PlannedCharges(s)) {
     MuSquared sum{0.0};
-    for (const MuSquared m : charges) sum = sum + m;
+    std::size_t turns = s.plan.turns != 0 ? s.plan.turns : charges.size();      // of equal cost
+    for (const MuSquared m : charges)
+      if (turns-- > 0)
+        sum = sum + m;
+      else
+        break;
     if (sum > most) most = sum;
   }
   return most;

@@ -29,6 +29,7 @@ struct Session {
   std::unique_ptr<Mechanism> mechanism = {};
   std::unique_ptr<Oracle> oracle = {};
   std::unique_ptr<SecretSampler> sampler = {};   // null: no secret sample
+  std::vector<std::uint32_t> attended = {};      // rounds of every client; empty: everyone in every round
   std::unique_ptr<LedgerBook> book = {};
   std::unique_ptr<SqliteVault> run_vault = {};
   std::unique_ptr<DataLedger> data_ledger = {};

@@ -158,6 +158,7 @@ struct StatedReleases {
   double sensitivity, beyond, mu, epsilon;
   std::vector<double> sigma;
   std::vector<std::size_t> rounds;
+  std::size_t turns;  // rounds of the client with the most, where clients are sampled in public
 };
 
 // What a certificate says, as far as it can be recomputed.
@@ -185,10 +186,11 @@ struct Stated {
   // Who takes part, where not everyone does, and the plan that was paid for as a whole.
   std::string sampling = "full";
   double rate = 1;
-  std::size_t sample = 0;
+  std::size_t sample = 0, turns = 0;
   bool secret = false;
   bool by_unit() const { return mechanism == "priv-unit"; }
   std::vector<double> split;  // by_unit, paper mode: what was stated of one message
+  bool in_public() const { return sampling != "full" && !secret; }
   std::optional<Accountant> account;
   double account_epsilon = 0, account_lower = 0;
   // Rounds that count: all planned ones where the run was stopped, since when may depend on what it released.
@@ -234,6 +236,7 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     if (!f.error() && s.rate > 1) f.Wrong("privacy.sampling.rate", s.rate, "in [0, 1]");
     if (s.sampling == "fixed") s.sample = f.Count("privacy.sampling.clients", 1);
     s.secret = f.Flag("privacy.sampling.secret");
+    if (!s.secret) s.turns = f.Count("privacy.sampling.participations", 1);
   }
   s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "priv-unit", "expose"});
   if (s.by_unit() && s.mode == "paper") s.split = f.Figures("mechanism.split", 0, false);
@@ -283,6 +286,7 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     r.sensitivity = f.Figure(at + "sensitivity", 0, true);
     r.sigma = f.Figures(at + "sigma", 0, false);
     r.rounds = f.Counts(at + "rounds", 1);
+    if (s.in_public()) r.turns = f.Count(at + "turns");
     r.beyond = f.Figure(at + "mu_squared_beyond", 0, true);
     r.mu = f.Figure(at + "mu", 0, true);
     r.epsilon = f.Figure(at + "epsilon", 0, true);
@@ -406,7 +410,18 @@ void CheckReleases(const Stated& s, Checks& check) {
       check.Same(at + "epsilon", r.epsilon, s.account_epsilon, "and the account says");
       continue;
     }
-    long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, s.charged())
+    const std::size_t paid = s.in_public() ? std::min(r.turns, s.charged()) : s.charged();  // rounds
+    if (s.in_public()) {
+      const std::size_t most = std::min(s.charged(), s.turns);
+      if (r.turns > most || (s.interrupted && r.turns < most))
+        check.Differ(at + "turns", r.turns, most,
+                     s.interrupted ? "and a run that was stopped counts all that a client may take part in,"
+                                   : "and a client takes part in at most");
+      if (r.sigma.size() > 1)
+        check.Differ(at + "sigma", r.sigma.size(), std::size_t{1},
+                     "values, and where clients choose among rounds there must be");
+    }
+    long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, paid)
                                                                : static_cast<long double>(kInf);
     if (s.done == 0) squared = 0;
     squared += r.beyond;
@@ -497,8 +512,9 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
                       sample = static_cast<long double>(s.sample);
     check.Within("privacy.sampling.rate", s.rate, sample < others ? sample / others : 1.0L, 0, kUlp,
                  "and the clients of a round make it");
-    check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"),
-               "and samples of a fixed size need");
+    if (s.secret)
+      check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"),
+                 "and samples of a fixed size need");
   }
   if (!s.account) return;
   std::vector<Accountant::Line> left = s.account->lines();
@@ -723,6 +739,10 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
   check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
   check.Same("privacy.sampling.kind", s.sampling, c.algorithm.sampling, why);
+  if (s.in_public())
+    check.Same("privacy.sampling.participations", s.turns,
+               c.algorithm.participations == 0 ? s.planned : std::min(s.planned, c.algorithm.participations),
+               why);
   if (s.sampling == "poisson") check.Same("privacy.sampling.rate", s.rate, c.algorithm.sample_rate, why);
   if (s.sampling == "fixed")
     check.Same("privacy.sampling.clients", s.sample, c.algorithm.sample_clients, why);
@@ -862,7 +882,7 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
       check.Differ(at + ": sigma", *sigma, lead->sigma[run], "and the certificate");
     points.emplace_back(k, *epsilon);
   }
-  if (s.record_bound && s.mechanism != "expose" && !s.account) {
+  if (s.record_bound && s.mechanism != "expose" && !s.account && !s.in_public()) {
     const std::size_t step = points.size() / 200 + 1;  // each costs an inversion of the curve
     const long double least =
         (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(s.terms()) * *s.record_bound;
@@ -976,10 +996,11 @@ Verification Begin(const Stated& s) {
                  .findings = {}};
   for (const StatedReleases& r : s.releases) {
     const auto sensitivity = SensitivityOf(s, r).exact;
+    const std::size_t paid = s.in_public() ? std::min(r.turns, s.charged()) : s.charged();
     const long double squared = s.done == 0 ? 0.0L
                                             : (s.mechanism == "expose" || std::isinf(sensitivity)
                                                    ? static_cast<long double>(kInf)
-                                                   : MuSquaredOf(s, r, sensitivity, s.charged()));
+                                                   : MuSquaredOf(s, r, sensitivity, paid));
     v.mu = std::max(v.mu, static_cast<double>(std::sqrt(squared + r.beyond)));
   }
   v.epsilon = ExactEpsilon(v.mu, s.delta);
