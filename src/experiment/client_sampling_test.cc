@@ -405,8 +405,15 @@ TEST_F(ClientSampling, WithLocalTrustAClientPaysForTheRoundsItTakesPartIn) {
         hooks.progress = [&](const Progress& p) { interrupt = p.round >= 7; };
         const RunResult part = Good(sets, hooks, "part");
         Holds(part.folder);
+        // When it stopped may depend on what it released: whoever took part, all turns count.
+        EXPECT_GT(part.certified_epsilon, 2 * (1 - 1e-5));
+        std::istringstream stopped(ReadFile(part.folder / "participation.csv"));
+        std::getline(stopped, line);
+        while (std::getline(stopped, line))
+          EXPECT_TRUE(line.ends_with(fmt::format(",{}", part.certified_epsilon))) << line;
         const auto rest = Resume(part.folder, {{"runtime.threads", "2"}});
         ASSERT_TRUE(rest.ok()) << rest.error().message;
+        Holds(part.folder);
         EXPECT_EQ(rest->model, r.model);
         EXPECT_EQ(rest->mu, r.mu);
         for (const char* file : {"participation.csv", "trace.jsonl"})
@@ -428,6 +435,30 @@ TEST_F(ClientSampling, TurnsUnderstatedAreFound) {
   EXPECT_FALSE(Verify(forged, "secret with local trust")->holds());
   forged["privacy"]["trust"] = "central";
   EXPECT_FALSE(Verify(forged, "secret without events")->holds());
+
+  // A client whose rounds, or whose cost, are said to be fewer.
+  Holds(r.folder);
+  const fs::path file = r.folder / "participation.csv";
+  const std::string text = ReadFile(file);
+  const auto holds = [&](const std::string& changed) {
+    std::ofstream(file, std::ios::binary) << changed;
+    return VerifyFolder(r.folder)->holds();
+  };
+  const std::size_t first = text.find('\n') + 1, comma = text.find(',', first) + 1;
+  std::string fewer = text;
+  fewer[comma] = text[comma] == '0' ? '1' : '0';
+  EXPECT_FALSE(holds(fewer));
+  const std::size_t cost = text.find(',', comma) + 1;
+  EXPECT_FALSE(holds(text.substr(0, cost) + "0.125" + text.substr(text.find('\n', cost))));
+  EXPECT_FALSE(holds(text.substr(0, text.rfind('\n', text.size() - 2) + 1)));
+  EXPECT_TRUE(holds(text));
+
+  Holds(Good(With(kPoisson, {{"privacy.trust", "local"}, {"privacy.mechanism", "expose"}})).folder);
+
+  // Of a secret sample there is no such file.
+  const RunResult secret = Good(kPoisson);
+  std::ofstream(secret.folder / "participation.csv") << text;
+  EXPECT_FALSE(VerifyFolder(secret.folder)->holds());
 }
 
 TEST_F(ClientSampling, MistakesAreSentencesThatNameThingValueAndRemedy) {

@@ -575,6 +575,12 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
   if (p.sampling.kind != SampleKind::kFull && !p.secret())
     p.turns = c.algorithm.participations == 0 ? p.rounds : std::min(p.rounds, c.algorithm.participations);
+  if (const double drawn = p.expected() / static_cast<double>(p.clients) * static_cast<double>(p.rounds);
+      p.turns != 0 && drawn > static_cast<double>(p.turns))
+    p.warnings.push_back(
+        fmt::format("algorithm.participations = {}: a client is drawn {:.4g} times in the mean, so late "
+                    "rounds have few clients or none; raise it, or sample fewer",
+                    p.turns, drawn));
   TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));

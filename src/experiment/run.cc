@@ -132,15 +132,20 @@ fs::path LedgerFile(const Config& c) {
   return DefaultLedger(c.experiment.output);
 }
 
-// Who took part how often, and the ε that follows: of a sample that everybody may see.
-std::string Participation(const Session& s) {
+// Who took part how often, and the ε that follows: of a sample that everybody may see. Where the run was
+// stopped the ε is that of all turns, as in the certificate: when it stopped may depend on what it released.
+std::string Participation(const Session& s, const RunResult& r) {
+  const bool whole = r.interrupted && r.rounds_done > 0;
+  std::vector<double> of_plan(r.plan.noise.size());
+  for (const Releases& one : r.releases) of_plan[one.noise] = one.epsilon;
   std::string text = "client,rounds,epsilon\n";
   std::map<double, double> known;      // ε by μ²
   for (std::uint32_t i = 0; i < s.attended.size(); ++i) {
     const MuSquared spent = s.book->account(i).spent();
     const auto [at, fresh] = known.try_emplace(spent.value(), 0.0);
-    if (fresh) at->second = GdpEpsilon(Root(spent), Delta::Proven(s.plan.delta)).upper;
-    text += fmt::format("{},{},{}\n", i, s.attended[i], at->second);
+    if (fresh) at->second = GdpEpsilon(Root(spent), Delta::Proven(r.plan.delta)).upper;
+    text +=
+        fmt::format("{},{},{}\n", i, s.attended[i], whole ? of_plan[r.plan.noise_of[i]] : at->second);
   }
   return text;
 }
@@ -289,7 +294,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(s.run_vault->Settle(*s.book));
     TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
     TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
-    if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s)));
+    if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s, r)));
     const json certificate = Certificate(r, config);
     TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
     TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));

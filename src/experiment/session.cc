@@ -95,12 +95,8 @@ MuSquared PlannedCost(const Session& s) {
   MuSquared most{0.0};
   for (const auto& charges : PlannedCharges(s)) {
     MuSquared sum{0.0};
-    std::size_t turns = s.plan.turns != 0 ? s.plan.turns : charges.size();      // of equal cost
-    for (const MuSquared m : charges)
-      if (turns-- > 0)
-        sum = sum + m;
-      else
-        break;
+    const std::size_t paid = s.plan.turns != 0 ? std::min(s.plan.turns, charges.size()) : charges.size();
+    for (std::size_t k = 0; k < paid; ++k) sum = sum + charges[k];      // with turns all cost the same
     if (sum > most) most = sum;
   }
   return most;

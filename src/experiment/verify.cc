@@ -1,6 +1,7 @@
 #include "experiment/verify.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -9,7 +10,9 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <utility>
 
+#include "core/rng.h"
 #include "core/sha256.h"
 #include "data/npy.h"
 #include "experiment/config.h"
@@ -21,6 +24,7 @@
 #include "privacy/joint_release.h"
 #include "privacy/ledger.h"
 #include "privacy/randomizer_plan.h"
+#include "privacy/sampling.h"
 
 namespace tacit {
 namespace {
@@ -838,6 +842,80 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
     check.Differ("privacy.mu", s.mu, charged, "more than rounding explains, and ledger.db was charged");
 }
 
+// "3,17,0.25": numbers and nothing else.
+template <class... T>
+bool ParseLine(std::string_view line, T&... fields) {
+  const char *at = line.data(), *end = at + line.size();
+  bool ok = true, first = true;
+  const auto one = [&](auto& field) {
+    if (!std::exchange(first, false)) ok = ok && at != end && *at++ == ',';
+    if (!ok) return;
+    const auto [next, error] = std::from_chars(at, end, field);
+    ok = error == std::errc{};
+    at = next;
+  };
+  (one(fields), ...);
+  return ok && at == end;
+}
+
+// Samples that everybody may see: who took part how often, drawn again from the config's seed, and what each
+// has paid. False: so many draws that they were not made again.
+bool CheckParticipation(const Stated& s, const std::string& config_text, const fs::path& ledger,
+                        const std::string& text, Checks& check) {
+  constexpr double kMostDraws = 1e9;
+  const auto config = ParseConfig(config_text, "config.toml", {});
+  const auto records = SqliteVault::Read(ledger);
+  if (!config.ok() || !records.ok()) return false;  // said elsewhere
+  const auto at =
+      std::find_if(records->begin(), records->end(), [&](const auto& r) { return r.run == s.run; });
+  if (at == records->end() || at->spent.size() != s.clients) return false;
+  const bool again = static_cast<double>(s.clients) * static_cast<double>(s.done) <= kMostDraws &&
+                     s.clients < std::size_t{1} << 32;
+  std::vector<std::size_t> drawn(s.clients);
+  if (again) {
+    const Sampling sampling{.kind = s.sampling == "poisson" ? SampleKind::kPoisson : SampleKind::kFixed,
+                            .rate = Probability::Proven(s.rate),
+                            .size = static_cast<std::uint32_t>(std::min(s.sample, s.clients))};
+    std::vector<std::uint32_t> sample;
+    for (std::uint32_t t = 1; t <= s.done; ++t) {
+      DrawSample(sampling, static_cast<std::uint32_t>(s.clients),
+                 Stream({config->experiment.seed, Purpose::kCohort, 0, t}), sample);
+      for (const std::uint32_t i : sample)
+        if (drawn[i] < s.turns) ++drawn[i];
+    }
+  }
+  std::set<double> of_plan;  // ε of all turns, which a run that was stopped states
+  std::size_t turns = 0, most = 0;
+  for (const StatedReleases& r : s.releases) of_plan.insert(r.epsilon), turns = std::max(turns, r.turns);
+  std::map<double, double> known;  // ε by μ²
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  std::size_t i = 0;
+  for (; std::getline(lines, line); ++i) {
+    std::size_t client = 0, rounds = 0;
+    double epsilon = 0;
+    if (i >= s.clients || !ParseLine(line, client, rounds, epsilon) || client != i || rounds > s.turns) {
+      check.Add(fmt::format("participation.csv line {}", i + 2), "no client", "a client", "which must be");
+      return again;
+    }
+    most = std::max(most, rounds);
+    if (again)
+      check.Same(fmt::format("participation.csv: rounds of client {}", i), rounds, drawn[i],
+                 "and the seed and the sampling make it");
+    const auto [of, fresh] = known.try_emplace(at->spent[i], 0.0);
+    if (fresh) of->second = ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta);
+    const bool whole = s.interrupted && s.done > 0;
+    if (whole ? !of_plan.contains(epsilon) || epsilon < of->second : epsilon != of->second)
+      check.Differ(fmt::format("participation.csv: epsilon of client {}", i), epsilon,
+                   whole ? *of_plan.rbegin() : of->second,
+                   whole ? "and a run that was stopped counts all turns:" : "and ledger.db was charged");
+  }
+  check.Same("participation.csv: clients", i, s.clients, "and the certificate is of");
+  if (!s.interrupted) check.Same("participation.csv: most rounds", most, turns, "and the certificate says");
+  return again;
+}
+
 // Traced rounds: ε never falls, never passes the certificate's and is never below what the noise made it.
 void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
   const StatedReleases* lead = &s.releases.front();
@@ -1098,7 +1176,8 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
     check.Same("certificate.txt", Sha256::Hex(text), Sha256::Hex(expected),
                "and the text of certificate.json has the hash");
   });
-  if (std::error_code ec; fs::exists(folder / "search.json", ec))
+  std::error_code ec;
+  if (fs::exists(folder / "search.json", ec))
     with("search.json", [&](const std::string& text) {
       const fs::path here = fs::weakly_canonical(folder, ec);
       const std::size_t unchecked = CheckSearch(s, text, Sha256::Hex(bytes), here.parent_path(), check);
@@ -1107,6 +1186,15 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
             " (unchecked: {} of its other runs, whose certificates are not in the folders beside this one)",
             unchecked);
     });
+  if (s.in_public()) {
+    const auto config = ReadWhole(folder / "config.toml", "the config of the run");
+    with("participation.csv", [&](const std::string& text) {
+      if (!CheckParticipation(s, config.ok() ? *config : "", folder / "ledger.db", text, check))
+        v.compared.back() += " (unchecked: who was drawn, over so many rounds)";
+    });
+  } else if (s.sampling != "full" && fs::exists(folder / "participation.csv", ec)) {
+    check.Add("participation.csv", "who took part", "nothing", "but that is secret; it must say");
+  }
   with("ledger.db", [&](const std::string&) {
     const auto records = SqliteVault::Read(folder / "ledger.db");
     if (!records.ok()) return check.Add("ledger.db", "a ledger", "none", records.error().message + "; it is");
