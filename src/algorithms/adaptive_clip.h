@@ -61,7 +61,7 @@ struct AdaptiveFedAvg {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
       TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
       s.local.Into<&Shrink>(s.update, w, *in.scale > 0 ? *in.scale : 1.0);
-      return Trust::Send(o_->noise, *in.t, *own_.ledger, up, s);
+      return Trust::Send(o_->noise, *in.t, own_, up, s);
     }
 
    private:
@@ -80,7 +80,7 @@ struct AdaptiveFedAvg {
         : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
-      if (o_->noise.HasRelease(answered_)) {
+      if (o_->noise.HasRelease(Trust::Weight(sum))) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1 / scale_, o_->step.rate, down.w);
         scale_ = o_->clip.Next(scale_, mean_.inside);
@@ -100,6 +100,7 @@ struct AdaptiveFedAvg {
     double scale_ = 1;
   };
 };
-static_assert(Stateless<AdaptiveFedAvg<LocalNoise>> && Stateless<AdaptiveFedAvg<TrustedServer>>);
+static_assert(Stateless<AdaptiveFedAvg<LocalNoise>> && Stateless<AdaptiveFedAvg<WeightedNoise>> &&
+              Stateless<AdaptiveFedAvg<TrustedServer>>);
 
 }  // namespace tacit

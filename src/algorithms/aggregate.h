@@ -3,9 +3,12 @@
 // How clients' clipped updates become one released mean. The unit of privacy is a client: all its records.
 //
 //   LocalNoise      every client adds noise to what it sends; nobody is trusted
+//   WeightedNoise   the same, and the mean is Σ w_i c_i / Σ w_i with public weights, which are post-processing
 //   LocalUnit       every client sends a random direction and a random length (local_randomizer.h), by pure
 //                   ε; nobody is trusted
-//   TrustedServer   clients send clipped updates to a server they trust, which adds noise to the sum, once
+//   TrustedServer   clients send clipped updates to a server they trust, which adds noise to the sum, once;
+//                   with weights each is scaled by its w_i ≤ 1 first, so one still moves the sum by at most
+//                   what it does without, and the noise of the mean is σ/Σ w_i
 //
 // All also estimate (1/M) Σ‖Δ_i‖², the mean squared length of the updates, which adaptive step sizes need:
 //   LocalNoise      mean ‖c_i‖² − dσ², from what was released anyway
@@ -24,16 +27,19 @@ struct UpdateNoise {
   double square = 0;                       // λ; 0: no squared length is asked for
   double indicator = 0;                    // κ; 0: nobody asks whether an update was longer than the clip
   std::shared_ptr<const NoisePlan> sigma;  // on a client's update, or on the server's sum; one per round
-  std::shared_ptr<const Vec> variance;     // LocalNoise: mean over clients of σ², one per round
+  std::shared_ptr<const Vec> variance;     // local noise: (weighted) mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
   const LocalRandomizer* randomizer = nullptr;  // LocalUnit, which needs of the above the clip alone
   // TrustedServer with a secret sample of at most `most` clients: what the sum is divided by, a public
-  // number, since how many there were is secret. 0: everyone takes part.
+  // number, since how many there were is secret: the clients of a round, or their weights, in the mean. 0:
+  // everyone takes part.
   double expected = 0;
   std::uint32_t most = 0;                  // clients in all
+  double everyone = 0;                     // Σ of their weights: as many, if all are 1
   bool sampled = false;                    // not everyone takes part in a round
-  // Whether a round with so many answers has a release: of a secret sample also where nobody was in it.
-  bool HasRelease(std::uint32_t answered) const { return answered > 0 || expected > 0; }
+  // Whether a round in which such weights answered has a release: of a secret sample also where nobody was in
+  // it.
+  bool HasRelease(double answered) const { return answered > 0 || expected > 0; }
   std::size_t dim = 0;                     // of an update
   const Claim* claim = nullptr;            // paper mode: what is recorded beside what is charged
 };
@@ -60,7 +66,7 @@ inline std::size_t UpdateLength(const UpdateNoise& n, std::size_t dim) {      //
   return dim + (n.square > 0 || n.indicator > 0 ? 1 : 0);
 }
 
-// From a released sum of such updates, of so many clients.
+// From a released sum of such updates, of so many clients, or of clients with such weights together.
 inline void MeanOfUpdates(const UpdateNoise& n, const Released<Vec>& sum, double count, MeanUpdate& mean) {
   const bool more = n.square > 0 || n.indicator > 0;
   const std::size_t dim = sum->size() - (more ? 1 : 0);
@@ -88,18 +94,27 @@ struct LocalNoise {
   };
 
   // Clips s.update and releases it.
-  static Status Send(const UpdateNoise& n, std::uint32_t t, Ledger& ledger, Up& up, Scratch& s) {
+  static Status Send(const UpdateNoise& n, std::uint32_t t, const Holding& own, Up& up, Scratch& s) {
+    return Send(n, t, *own.ledger, up.update, s);
+  }
+  static Status Send(const UpdateNoise& n, std::uint32_t t, Ledger& ledger, Released<Vec>& update,
+                     Scratch& s) {
     const Bounded delta = ClippedUpdate(n, s.update);
-    TACIT_OK(n.mechanism->Release(delta, (*n.sigma)[t], ledger, *s.rng, s.noise, up.update));
+    TACIT_OK(n.mechanism->Release(delta, (*n.sigma)[t], ledger, *s.rng, s.noise, update));
     if (n.claim != nullptr) ledger.Record(*n.claim);
     return Ok{};
   }
   static Status Mean(const UpdateNoise& n, std::uint32_t t, Sum& sum, LedgerBook&, MeanUpdate& mean,
                      Scratch&) {
-    const double count = sum.count, variance = n.mechanism->name() == "expose" ? 0.0 : (*n.variance)[t];
-    const std::size_t dim = sum.total->size();
-    MeanOfUpdates(n, sum.total, count, mean);
-    mean.noisy_square = sum.squares / count;
+    return Mean(n, t, sum.total, sum.squares, sum.count, mean);
+  }
+  // squares: Σ w_i‖c_i‖²; weight: Σ w_i.
+  static Status Mean(const UpdateNoise& n, std::uint32_t t, const Released<Vec>& total, double squares,
+                     double weight, MeanUpdate& mean) {
+    const double variance = n.mechanism->name() == "expose" ? 0.0 : (*n.variance)[t];
+    const std::size_t dim = total->size();
+    MeanOfUpdates(n, total, weight, mean);
+    mean.noisy_square = squares / weight;
     mean.square = mean.noisy_square - static_cast<double>(dim) * variance;
     return Ok{};
   }
@@ -107,7 +122,49 @@ struct LocalNoise {
     return {UpdateLength(n, dim)};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.count; }
+  static double Weight(const Sum& sum) { return sum.count; }
   // The update that was counted, as its client knows it.
+  static View Counted(const UpdateNoise&, const Up& up, Scratch&) { return *up.update; }
+};
+
+struct WeightedNoise {
+  struct Up {
+    Public<double> weight;  // w_i
+    Released<Vec> update;   // c_i, as without weights
+    auto Fields() { return std::tie(weight, update); }
+  };
+  struct Sum {
+    Released<Vec> total;  // Σ w_i c_i, from the first message on
+    double weight = 0, squares = 0;  // Σ w_i and Σ w_i‖c_i‖²
+    std::uint32_t count = 0;
+    void Reset() { weight = squares = 0, count = 0; }
+    void Add(const Up& up) { Take(up.update, *up.weight, *up.weight * NormSquared(*up.update), *up.weight, 1); }
+    void Merge(const Sum& other) { Take(other.total, 1, other.squares, other.weight, other.count); }
+
+   private:
+    void Take(const Released<Vec>& x, double times, double square, double w, std::uint32_t n) {
+      if (n == 0) return;
+      x.Into<[](const Vec& from, Vec& to, const double& by, const bool& first) {
+        if (first) to.assign(from.size(), -0.0);      // what adds nothing, not even a sign
+        Axpy(by, from, to);
+      }>(total, times, count == 0);
+      squares += square, weight += w, count += n;
+    }
+  };
+
+  static Status Send(const UpdateNoise& n, std::uint32_t t, const Holding& own, Up& up, Scratch& s) {
+    up.weight.Mutable() = own.weight;
+    return LocalNoise::Send(n, t, *own.ledger, up.update, s);
+  }
+  static Status Mean(const UpdateNoise& n, std::uint32_t t, Sum& sum, LedgerBook&, MeanUpdate& mean,
+                     Scratch&) {
+    return LocalNoise::Mean(n, t, sum.total, sum.squares, sum.weight, mean);
+  }
+  static std::array<std::size_t, 2> UpLengths(const UpdateNoise& n, std::size_t dim) {
+    return {0, UpdateLength(n, dim)};
+  }
+  static std::uint32_t Count(const Sum& sum) { return sum.count; }
+  static double Weight(const Sum& sum) { return sum.weight; }
   static View Counted(const UpdateNoise&, const Up& up, Scratch&) { return *up.update; }
 };
 
@@ -147,10 +204,10 @@ struct LocalUnit {
     }
   };
 
-  static Status Send(const UpdateNoise& n, std::uint32_t, Ledger& ledger, Up& up, Scratch& s) {
+  static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
     const Bounded delta = Bounded::Clip(s.update, n.clip);
-    TACIT_OK(n.randomizer->Release(delta, ledger, *s.rng, s.unit, up.level, up.direction));
-    if (n.claim != nullptr) ledger.Record(*n.claim);
+    TACIT_OK(n.randomizer->Release(delta, *own.ledger, *s.rng, s.unit, up.level, up.direction));
+    if (n.claim != nullptr) own.ledger->Record(*n.claim);
     return Ok{};
   }
   static Status Mean(const UpdateNoise& n, std::uint32_t, Sum& sum, LedgerBook&, MeanUpdate& mean, Scratch&) {
@@ -168,6 +225,7 @@ struct LocalUnit {
   }
   static std::array<std::size_t, 2> UpLengths(const UpdateNoise&, std::size_t dim) { return {0, dim}; }
   static std::uint32_t Count(const Sum& sum) { return sum.count; }
+  static double Weight(const Sum& sum) { return sum.count; }
   static View Counted(const UpdateNoise& n, const Up& up, Scratch& s) {
     n.randomizer->Estimate(up.level, up.direction, s.released);
     return *s.released;
@@ -186,8 +244,8 @@ struct TrustedServer {
     void Merge(const Sum& other) { total.Merge(other.total); }
   };
 
-  static Status Send(const UpdateNoise& n, std::uint32_t, Ledger&, Up& up, Scratch& s) {
-    ClippedUpdate(n, s.update).Entrust(up.update);
+  static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
+    ClippedUpdate(n, s.update).Entrust(up.update, own.weight);
     return Ok{};
   }
   static Bounded Total(const UpdateNoise& n, Sum& sum) {
@@ -202,13 +260,14 @@ struct TrustedServer {
     const Bounded total = Total(n, sum);
     TACIT_OK(n.mechanism->ReleaseForAll(total, (*n.sigma)[t], everyone, *s.rng, s.noise, s.released));
     if (n.claim != nullptr) everyone.Record(*n.claim);
-    MeanOfUpdates(n, s.released, n.expected > 0 ? n.expected : sum.total.count(), mean);
+    MeanOfUpdates(n, s.released, n.expected > 0 ? n.expected : sum.total.weight(), mean);
     return Ok{};
   }
   static std::array<std::size_t, 1> UpLengths(const UpdateNoise& n, std::size_t dim) {
     return {UpdateLength(n, dim)};
   }
   static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }
+  static double Weight(const Sum& sum) { return sum.total.weight(); }
   static const Private<Vec>& Counted(const UpdateNoise&, const Up&, Scratch& s) { return s.update; }
 };
 

@@ -35,6 +35,7 @@ struct Holding {
   std::size_t records = 0;          // what its sum is divided by: public
   Private<Shard> data;
   Ledger* ledger = nullptr;
+  double weight = 1;                // in a mean over clients: public, in [0, 1]
 };
 
 // σ of the noise on what a client releases, one per round that runs; clients with equal budgets share one.

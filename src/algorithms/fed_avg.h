@@ -120,7 +120,7 @@ struct FedAvg {
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
       TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
-      return Trust::Send(o_->noise, *in.t, *own_.ledger, up, s);
+      return Trust::Send(o_->noise, *in.t, own_, up, s);
     }
 
    private:
@@ -136,7 +136,7 @@ struct FedAvg {
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
       step_ = 0;
-      if (o_->noise.HasRelease(answered_)) {
+      if (o_->noise.HasRelease(Trust::Weight(sum))) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         step_ = o_->step(mean_);
         MoveBy(mean_.value, 1, step_, down.w);
@@ -157,7 +157,7 @@ struct FedAvg {
     double step_ = 0;
   };
 };
-static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<LocalUnit>> &&
-              Stateless<FedAvg<TrustedServer>>);
+static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<WeightedNoise>> &&
+              Stateless<FedAvg<LocalUnit>> && Stateless<FedAvg<TrustedServer>>);
 
 }  // namespace tacit

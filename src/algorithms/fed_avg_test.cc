@@ -482,6 +482,102 @@ TEST(ServerOptimizer, NoMomentumIsAPlainStepAndItCostsNothing) {
   check(AdaptiveFedAvg<LocalNoise>{});
 }
 
+// Updates (4, 0), (0, 8), (−2, 2) with weights 1, 1/2 and 1/4, 7/4 in all: Σ w_i Δ_i = (7/2, 9/2) and
+// Σ w_i‖Δ_i‖² = 16 + 32 + 2.
+TEST(Weights, AMeanOfThreeByHand) {
+  World world(3, 1, 2);
+  const auto mean = [&]<class Trust>(Trust, double square, double expected) {
+    UpdateNoise n;
+    n.clip = L2Bound{100.0};
+    n.square = square;
+    n.sigma = std::make_shared<const NoisePlan>(1, NoiseStd{1.0});
+    n.variance = std::make_shared<const Vec>(1, 1.0);
+    n.mechanism = &kExpose;
+    n.expected = expected, n.most = 3, n.dim = 2;
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    Scratch s;
+    s.rng = &rng;
+    typename Trust::Sum sum, rest;
+    sum.Reset(), rest.Reset();
+    const Vec updates[] = {{4, 0}, {0, 8}, {-2, 2}};
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      s.update = Private<Vec>(updates[i]);
+      const Holding own{i, 1, Private<Shard>(world.shards[i]), &world.book->account(i),
+                        std::ldexp(1.0, -static_cast<int>(i))};
+      typename Trust::Up up;
+      EXPECT_TRUE(Trust::Send(n, 0, own, up, s).ok());
+      (i == 0 ? sum : rest).Add(up);
+    }
+    sum.Merge(rest);
+    EXPECT_EQ(Trust::Weight(sum), 1.75);
+    EXPECT_EQ(Trust::Count(sum), 3u);
+    MeanUpdate out;
+    EXPECT_TRUE(Trust::Mean(n, 0, sum, *world.book, out, s).ok());
+    return out;
+  };
+  const MeanUpdate local = mean(WeightedNoise{}, 0, 0);
+  EXPECT_EQ(*local.value, (Vec{2, 4.5 / 1.75}));
+  EXPECT_EQ(local.square, 50 / 1.75);
+  EXPECT_EQ(local.noisy_square, 50 / 1.75);
+  const MeanUpdate central = mean(TrustedServer{}, 0.25, 0);
+  EXPECT_EQ(*central.value, (Vec{2, 4.5 / 1.75}));
+  EXPECT_DOUBLE_EQ(central.square, 50 / 1.75);
+  const MeanUpdate sampled = mean(TrustedServer{}, 0.25, 3.5);      // a secret sample: by what is expected
+  EXPECT_EQ(*sampled.value, (Vec{1, 4.5 / 3.5}));
+  EXPECT_DOUBLE_EQ(sampled.square, 50 / 3.5);
+}
+
+// Whatever the weight, a client moves the sum by no more than the bound, which is that of weight 1.
+TEST(Weights, NoWeightMovesTheSumFurtherThanItsBound) {
+  const L2Bound clip{0.7};
+  Stream random({.seed = 5, .purpose = Purpose::kData});
+  const auto entrusted = [&](const Vec& v, double weight, double square, double indicator) {
+    UpdateNoise n;
+    n.clip = clip, n.square = square, n.indicator = indicator;
+    Private<Vec> x(v);
+    Entrusted one;
+    ClippedUpdate(n, x).Entrust(one, weight);
+    EntrustedSum sum;
+    sum.Reset();
+    sum.Add(one);
+    EXPECT_EQ(sum.weight(), weight);
+    const Bounded total = sum.Total();
+    LedgerBook book(std::vector<MuSquared>(1, MuSquared::Proven(kInf)), Adjacency::kReplaceOne);
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    NoiseBuffer buffer;
+    Released<Vec> out;
+    EXPECT_TRUE(kExpose.ReleaseForAll(total, NoiseStd{1.0}, book, rng, buffer, out).ok());
+    return std::tuple(*out, total.Sensitivity(Adjacency::kReplaceOne), total.Sensitivity(Adjacency::kZeroOut));
+  };
+  const auto apart = [](const Vec& x, const Vec& y) {
+    long double sum = 0;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const long double d = static_cast<long double>(x[j]) - y[j];
+      sum += d * d;
+    }
+    return std::sqrt(sum);
+  };
+  const double square = FreeSquare(clip);
+  for (const double weight : {1.0, 1 - 0x1p-50, 1 - 0x1p-40, 2.0 / 3, 1e-3, 0x1p-1000, 0.0})
+    for (int kind = 0; kind < 3; ++kind)
+      for (int k = 0; k < 50; ++k) {
+        Vec v(5), opposite(5);
+        for (std::size_t j = 0; j < v.size(); ++j) v[j] = random.Normal();
+        const double other = -random.Uniform() * 3;
+        for (std::size_t j = 0; j < v.size(); ++j) opposite[j] = other * v[j];
+        const double s = kind == 1 ? square : 0, i = kind == 2 ? 0.3 : 0;
+        const auto [x, bound, length] = entrusted(v, weight, s, i);
+        const auto [y, same, as_long] = entrusted(opposite, weight, s, i);
+        EXPECT_LE(apart(x, y), bound.value());
+        EXPECT_LE(apart(x, Vec(x.size())), length.value());
+        EXPECT_EQ(bound, std::get<1>(entrusted(v, 1, s, i)));
+        EXPECT_EQ(bound, same);
+        EXPECT_EQ(length, as_long);
+      }
+  for (const double weight : {1 + 0x1p-52, 2.0, 1 - 0x1p-53, -0.5, kInf, std::nan("")})
+    EXPECT_DEATH(entrusted({1, 0}, weight, 0, 0), "broken invariant") << weight;
+}
+
 TEST(AdaptiveClip, TheBoundHoldsForEveryPairOfUpdatesAndIsAttained) {
   const L2Bound clip{0.5};
   const double kappa = ClipRule::Indicator(clip, 0.1, Adjacency::kReplaceOne);

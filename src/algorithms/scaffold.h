@@ -44,7 +44,7 @@ struct Scaffold {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
       control_.Into<&Drift>(drift_, View(*in.c));
       TrainLocally(own_, *problem_, w, drift_, o_->local, *in.t, s);
-      TACIT_OK(Trust::Send(o_->noise, *in.t, *own_.ledger, up, s));
+      TACIT_OK(Trust::Send(o_->noise, *in.t, own_, up, s));
       if (!o_->control) return Ok{};
       const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
       drift_.Into<&NextControl>(control_, Trust::Counted(o_->noise, up, s), unit);
@@ -74,12 +74,12 @@ struct Scaffold {
         : FederatedServer(problem, o.rounds, o.last, o.server), o_(&o), book_(&book) {}
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
       answered_ = Trust::Count(sum);
-      if (o_->noise.HasRelease(answered_)) {
+      if (o_->noise.HasRelease(Trust::Weight(sum))) {
         TACIT_OK(Trust::Mean(o_->noise, t_, sum, *book_, mean_, s));
         MoveBy(mean_.value, 1, o_->rate, down.w);
         const double unit = 1.0 / (o_->local.rate * static_cast<double>(o_->local.steps));
-        const double took_part = o_->noise.expected > 0 ? o_->noise.expected : answered_;
-        const double share = o_->noise.sampled ? took_part / static_cast<double>(o_->noise.most) : 1.0;
+        const double took_part = o_->noise.expected > 0 ? o_->noise.expected : Trust::Weight(sum);
+        const double share = o_->noise.sampled ? took_part / o_->noise.everyone : 1.0;
         if (o_->control) mean_.value.template Into<&Control>(down.c, unit, share);
       }
       return Advance(down);
@@ -98,7 +98,7 @@ struct Scaffold {
     MeanUpdate mean_;
   };
 };
-static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<LocalUnit>> &&
-              Algorithm<Scaffold<TrustedServer>>);
+static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<WeightedNoise>> &&
+              Algorithm<Scaffold<LocalUnit>> && Algorithm<Scaffold<TrustedServer>>);
 
 }  // namespace tacit

@@ -189,8 +189,10 @@ json Certificate(const RunResult& r, const Config& c) {
         {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
         {"adjacency", Name(p.adjacency)},
         {"sampling", SamplingJson(p)},
+        {"weights", WeightsJson(p)},
         {"per_client_epsilon", per_client},
-        {"protects", protects},
+        {"protects", p.by_records && !exposed ? fmt::format("{}; not how many records it has", protects)
+                                              : std::string(protects)},
         {"against", against},
         {"not_covered",
          std::string(person          ? ""
@@ -201,7 +203,9 @@ json Certificate(const RunResult& r, const Config& c) {
                     "given; the public "
                   : "who takes part and how the rows are split among clients, which are taken as given; the "
                     "public ") +
-             "constants of the config; and other runs on the same data, whose costs add up"}}},
+             "constants of the config; " +
+             (p.by_records ? "how many records each client has, which the weights make public; " : "") +
+             "and other runs on the same data, whose costs add up"}}},
       {"enforced",
        {{"clip", p.clipped ? json(p.clip) : json(nullptr)},
         {"square", p.square > 0 ? json(p.square) : json(nullptr)},
@@ -278,6 +282,10 @@ std::string CertificateText(const json& j) {
                          ? "secret"
                          : fmt::format("seen by everybody; at most {} for one client",
                                        sampling.at("participations").get<std::size_t>())));
+  if (const json weights = p.value("weights", json(nullptr)); !weights.is_null())
+    line("weights", fmt::format("by numbers of records, at most {}: those of {} clients with so many",
+                                weights.at("most_records").get<std::size_t>(),
+                                fmt::format("{:.6g}", weights.at("total").get<double>())));
   // Certificates of earlier versions know no persons.
   const json most = p.value("records_per_person", json(nullptr)),
              bound = p.value("person_bound", json(nullptr));

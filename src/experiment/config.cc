@@ -265,6 +265,9 @@ std::vector<Section> Describe(Config& c) {
         "participations", &c.algorithm.participations, kAnyCount,
         "sampling with trust = local, where who answers is seen: rounds that a client takes part in at most, "
         "after which it stays away; its noise is for so many; 0: all rounds");
+    s.Choice("weights", &c.algorithm.weights, {"uniform", "records"},
+             "unit = client: weights of clients in a mean: all the same, or by their numbers of records, "
+             "which are public then");
     s.Number(
         "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
         "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");

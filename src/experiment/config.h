@@ -88,6 +88,7 @@ struct Config {
     double sample_rate = 0.0;  // poisson; 0: not given
     std::size_t sample_clients = 0;  // fixed; 0: not given
     std::size_t participations = 0;  // local trust; 0: all rounds
+    std::string weights = "uniform";
     double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
   } algorithm;
   struct {

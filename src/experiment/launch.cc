@@ -41,7 +41,7 @@ ServerOptimizer OptimizerOf(const Config& c) {
 // records.
 Holding HoldingOf(Session& s, std::uint32_t i) {
   return {i, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(i), s.partition.shard(i),
-          &s.book->account(i)};
+          &s.book->account(i), s.plan.weights.empty() ? 1.0 : s.plan.weights[i]};
 }
 
 std::unique_ptr<Participants> WhoTakesPart(Session& s) {
@@ -129,12 +129,13 @@ template <class A>
 std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim& claim) {
   const Config& c = s.config;
   Vec variance(s.plan.schedule.size());
-  std::vector<double> holders(s.plan.noise.size());
-  for (const std::size_t at : s.plan.noise_of) ++holders[at];
+  std::vector<double> holders(s.plan.noise.size());  // the weights of those with each noise
+  for (std::size_t i = 0; i < s.plan.clients; ++i)
+    holders[s.plan.noise_of[i]] += s.plan.weights.empty() ? 1.0 : s.plan.weights[i];
   for (std::size_t at = 0; at < holders.size(); ++at)
     for (std::size_t t = 0; t < variance.size(); ++t) {
       const double sigma = (*s.plan.noise[at])[t].value();
-      variance[t] += holders[at] / static_cast<double>(s.plan.clients) * sigma * sigma;
+      variance[t] += holders[at] / s.plan.everyone * sigma * sigma;
     }
   const auto shared = std::make_shared<const Vec>(std::move(variance));
   std::vector<typename A::Options> all(s.plan.noise.size());
@@ -153,8 +154,9 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .variance = shared,
                .mechanism = s.mechanism.get(),
                .randomizer = s.plan.randomizer.get(),
-               .expected = s.plan.secret() ? s.plan.expected() : 0,
+               .expected = s.plan.secret() ? s.plan.expected_weight() : 0,
                .most = static_cast<std::uint32_t>(s.plan.clients),
+               .everyone = s.plan.everyone,
                .sampled = s.plan.sampling.kind != SampleKind::kFull,
                .dim = s.plan.dim,
                .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
@@ -199,8 +201,8 @@ Status Launch(Session& s, RunResult& r) {
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);
   if (s.plan.randomizer) return LaunchUnder<LocalUnit>(s, r);
-  return s.config.privacy.trust == "central" ? LaunchUnder<TrustedServer>(s, r)
-                                             : LaunchUnder<LocalNoise>(s, r);
+  if (s.config.privacy.trust == "central") return LaunchUnder<TrustedServer>(s, r);
+  return s.plan.by_records ? LaunchUnder<WeightedNoise>(s, r) : LaunchUnder<LocalNoise>(s, r);
 }
 
 }  // namespace tacit

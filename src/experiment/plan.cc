@@ -46,6 +46,25 @@ double Plan::expected() const {
   return sampling.rate.value() * static_cast<double>(clients);
 }
 
+// Equal weights make exactly what there is without.
+double Plan::expected_weight() const {
+  return weights.empty() ? expected() : expected() * (everyone / static_cast<double>(clients));
+}
+
+void SetWeights(Plan& p, const std::vector<std::size_t>& records) {
+  TACIT_CHECK(records.size() == p.clients);
+  p.most_records = *std::max_element(records.begin(), records.end());
+  TACIT_CHECK(p.most_records > 0 && p.most_records < std::size_t{1} << 49);      // see Bounded::Entrust
+  p.weights.clear();
+  p.everyone = 0;
+  for (const std::size_t m : records) {
+    p.weights.push_back(static_cast<double>(m) / static_cast<double>(p.most_records));
+    p.everyone += p.weights.back();
+  }
+  if (p.trust == "central")
+    for (PlannedRound& r : p.schedule) r.noise_on_mean = r.sigma / p.expected_weight();
+}
+
 std::string ClientUnitText(const Config& c) {
   const auto& d = c.data;
   std::string how =
@@ -211,6 +230,21 @@ Status CheckConstants(const Config& c) {
       return Fail(Code::kInvalidArgument,
                   "privacy.length_share = {:g}: paper mode states privacy.split; leave it out",
                   c.privacy.length_share);
+  }
+  if (c.algorithm.weights == "records") {
+    if (!by_client)
+      return Fail(Code::kUnsupported,
+                  "algorithm.weights = \"records\": is for clients as what is hidden; set privacy.unit = "
+                  "\"client\", or leave it out");
+    if (by_unit)
+      return Fail(Code::kUnsupported,
+                  "algorithm.weights = \"records\": is for Gaussian noise; leave it out with "
+                  "privacy.mechanism = \"priv-unit\"");
+    if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove))
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.weights = \"records\": who has how many records is public then, so whether a client is "
+          "there cannot be hidden; set privacy.adjacency = \"zero-out\" or \"replace-one\"");
   }
   if (c.algorithm.server_optimizer != "plain" && (fedexp || primal_dual || isrl))
     return Fail(
@@ -476,7 +510,8 @@ void CountTraffic(Plan& p) {
     const std::size_t up = p.randomizer
                                ? kFrameHeader + sizeof(std::uint32_t) + length + p.dim * sizeof(std::int32_t)
                                : kFrameHeader + (local_noise ? 2 : 1) * length +
-                                     (local_noise ? vectors : 1) * p.released() * sizeof(double);
+                                     (local_noise ? vectors : 1) * p.released() * sizeof(double) +
+                                     (p.by_records && p.trust == "local" ? sizeof(double) : 0);
     const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + lengths * length +
                               (p.indicator > 0 ? sizeof(double) : 0),
                       full = empty + vectors * p.dim * sizeof(double);
@@ -575,6 +610,9 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
   if (p.sampling.kind != SampleKind::kFull && !p.secret())
     p.turns = c.algorithm.participations == 0 ? p.rounds : std::min(p.rounds, c.algorithm.participations);
+  p.everyone = static_cast<double>(p.clients);
+  p.by_records = c.algorithm.weights == "records";
+  if (p.by_records && !facts.records.empty()) SetWeights(p, facts.records);
   if (const double drawn = p.expected() / static_cast<double>(p.clients) * static_cast<double>(p.rounds);
       p.turns != 0 && drawn > static_cast<double>(p.turns))
     p.warnings.push_back(
@@ -598,7 +636,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const bool exposed = c.privacy.mechanism == "expose";
   const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
   // What the noise of a release is divided by where it enters a mean.
-  const double m = !by_client ? static_cast<double>(divided) / n : central ? p.expected() : 1.0;
+  const double m = !by_client ? static_cast<double>(divided) / n : central ? p.expected_weight() : 1.0;
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",

@@ -61,6 +61,13 @@ struct Plan {
   // in: so many at most. 0: everyone is in every round, or the sample is secret.
   std::size_t turns = 0;
   double expected() const;  // clients of a round: in the mean, or exactly; public
+  // Clients' weights in a mean, m_i / max_j m_j of their public numbers of records m_i: in [0, 1]. Empty: all
+  // are 1, or (by_records) not known before the data are. No cost depends on them: see SetWeights.
+  bool by_records = false;
+  std::vector<double> weights;
+  std::size_t most_records = 0;  // max_j m_j; 0 without weights
+  double everyone = 0;           // Σ of all weights: the number of clients, if all are 1
+  double expected_weight() const;  // what a mean over a round's clients is divided by, in the mean
   // Every release of one client, where all are fixed in advance and not Gaussian-DP; the run pays for them as
   // a whole (PlannedReleases). nullopt: accounts are Gaussian-DP filters.
   std::optional<Accountant> account;
@@ -115,6 +122,13 @@ std::string UnitText(const std::string& unit, const std::string& person_bound, s
 std::string ClientUnitText(const Config&);
 
 Result<Plan> MakePlan(const Config&, const PublicFacts&);
+
+// Weighs clients by their numbers of records, at least one of which is not 0. What a client sends with local
+// trust is as without weights, which are post-processing. With a trusted server its clipped update is
+// multiplied by its weight, at most 1, before it is entrusted: the sum keeps the sensitivity and the noise it
+// has without weights (every client is charged as the one with the most records), and its mean, Σ w_i Δ_i / Σ
+// w_i, has noise of σ/Σ w_i instead of σ/M.
+void SetWeights(Plan&, const std::vector<std::size_t>& records);
 
 // Short name, paper, one line: the table of everything `algorithm.name` accepts.
 struct AlgorithmEntry {

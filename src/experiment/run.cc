@@ -150,6 +150,18 @@ std::string Participation(const Session& s, const RunResult& r) {
   return text;
 }
 
+// Clients' weights, runs of equal ones; ascending.
+std::string Weights(const Plan& p, std::span<const std::size_t> records) {
+  std::string text = "clients,records,weight\n";
+  for (std::size_t i = 0; i < records.size();) {
+    std::size_t j = i + 1;
+    while (j < records.size() && records[j] == records[i]) ++j;
+    text += fmt::format("{},{},{}\n", j - i, records[i], p.weights[i]);
+    i = j;
+  }
+  return text;
+}
+
 Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume) {
   Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
   const auto planned = FactsWithoutData(config);
@@ -201,6 +213,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
     if (hooks.planned) hooks.planned(s.plan);
   }
+  if (s.plan.by_records) SetWeights(s.plan, real.records);      // public, as the config declares
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
   TACIT_TRY(s.regularizer, BuildRegularizer(config));
   if (!s.plan.randomizer) {
@@ -295,6 +308,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
     TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
     if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s, r)));
+    if (r.plan.by_records) TACIT_OK(WriteWhole(r.folder / "weights.csv", Weights(r.plan, records)));
     const json certificate = Certificate(r, config);
     TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
     TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
@@ -379,6 +393,13 @@ json SamplingJson(const Plan& p) {
           {"secret", p.secret()}};
 }
 
+json WeightsJson(const Plan& p) {
+  if (!p.by_records) return nullptr;
+  return {{"by", "records"},
+          {"most_records", p.weights.empty() ? json(nullptr) : json(p.most_records)},
+          {"total", p.weights.empty() ? json(nullptr) : json(p.everyone)}};
+}
+
 std::string PlanEvents(const Plan& p) {
   return p.account ? WriteEvents(*p.account, Delta::Proven(p.delta)) : "";
 }
@@ -450,6 +471,7 @@ json ToJson(const RunResult& r, const Config& c) {
             {"claimed_epsilon", Number(r.claimed_epsilon)},
             {"mu", Number(r.mu)},
             {"sampling", SamplingJson(r.plan)},
+            {"weights", WeightsJson(r.plan)},
             {"mechanism", r.plan.mechanism},
             {"noise", c.privacy.noise},
             {"oracle", r.oracle_metrics}}},
@@ -483,6 +505,7 @@ json ToJson(const Plan& p) {
           {"records_per_person", p.records_per_person == 0 ? json(nullptr) : json(p.records_per_person)},
           {"adjacency", Name(p.adjacency)},
           {"sampling", SamplingJson(p)},
+          {"weights", WeightsJson(p)},
           {"account", AccountJson(p)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},

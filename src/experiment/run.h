@@ -86,6 +86,7 @@ nlohmann::json Missed(const Answers&);
 // Who takes part, and what a run pays for as a whole; null where everyone does, or accounts are filters.
 nlohmann::json SamplingJson(const Plan&);
 nlohmann::json AccountJson(const Plan&);
+nlohmann::json WeightsJson(const Plan&);  // null: all the same; its figures are null before they are known
 std::string PlanEvents(const Plan&);  // the events as a file (event_json.h); empty without an account
 
 // The certificate, as JSON and as text for people who sign.

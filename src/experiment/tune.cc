@@ -24,7 +24,8 @@ Status CheckSearch(const Sweep& sweep, const std::string& metric) {
         "the file has no [sweep.grid]: list the values to choose from there, e.g. algorithm.local_rate = "
         "[0.1, 0.3]");
   const auto check = [](const std::string& key) -> Status {
-    const bool method = key.starts_with("algorithm.") && key != "algorithm.mode";
+    const bool method =
+        key.starts_with("algorithm.") && key != "algorithm.mode" && key != "algorithm.weights";
     if (method || key.starts_with("model.") || key == "privacy.clip") return Ok{};
     return Fail(Code::kUnsupported,
                 "sweep: {} changes the data or what is promised of them; a search may choose algorithm.*, "

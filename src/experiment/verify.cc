@@ -195,6 +195,8 @@ struct Stated {
   bool by_unit() const { return mechanism == "priv-unit"; }
   std::vector<double> split;  // by_unit, paper mode: what was stated of one message
   bool in_public() const { return sampling != "full" && !secret; }
+  std::size_t most_records = 0;  // of a client, where they are weighed by records; 0: all count alike
+  double weight = 0;             // of all together
   std::optional<Accountant> account;
   double account_epsilon = 0, account_lower = 0;
   // Rounds that count: all planned ones where the run was stopped, since when may depend on what it released.
@@ -241,6 +243,11 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     if (s.sampling == "fixed") s.sample = f.Count("privacy.sampling.clients", 1);
     s.secret = f.Flag("privacy.sampling.secret");
     if (!s.secret) s.turns = f.Count("privacy.sampling.participations", 1);
+  }
+  if (certificate.contains("privacy") && given(certificate["privacy"], "weights")) {
+    f.OneOf("privacy.weights.by", {"records"});
+    s.most_records = f.Count("privacy.weights.most_records", 1);
+    s.weight = f.Figure("privacy.weights.total", 0, false);
   }
   s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "priv-unit", "expose"});
   if (s.by_unit() && s.mode == "paper") s.split = f.Figures("mechanism.split", 0, false);
@@ -437,6 +444,22 @@ void CheckReleases(const Stated& s, Checks& check) {
     check.Same(at + "epsilon", r.epsilon, of->second,
                fmt::format("and mu = {} at delta = {} is", Text(r.mu), s.delta));
   }
+}
+
+// Weights are m_i over the largest m, so that none is above 1 and together they are rows over the largest. Only
+// such weights leave the sensitivity as it is.
+void CheckWeights(const Stated& s, Checks& check) {
+  if (s.most_records == 0) return;
+  const auto rows = static_cast<long double>(s.rows), most = static_cast<long double>(s.most_records),
+             clients = static_cast<long double>(s.clients), room = (clients + 8) * kUlp;
+  check.Within("privacy.weights.total", s.weight, rows / most, room, room,
+               "and data.rows and the records of the largest client make it");
+  if (s.most_records > s.rows || most * clients < rows)
+    check.Differ("privacy.weights.most_records", s.most_records, s.rows,
+                 "which cannot be the largest share of a client where the rows are");
+  check.Same("privacy.unit", s.unit, std::string("client"), "and what is weighed are clients:");
+  if (s.by_unit() || s.adjacency == "add-remove")
+    check.Add("privacy.weights", "records", "none", "and with this mechanism or adjacency there can be");
 }
 
 // Where a paper states a message's split: the account that it makes, by either rule for the cap.
@@ -743,6 +766,8 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   if (s.mechanism != "expose") check.Same("mechanism.noise", s.noise, c.privacy.noise, why);
   check.Same("rounds.planned", s.planned, c.algorithm.rounds, why);
   check.Same("privacy.sampling.kind", s.sampling, c.algorithm.sampling, why);
+  check.Same("privacy.weights", std::string(s.most_records != 0 ? "records" : "uniform"), c.algorithm.weights,
+             why);
   if (s.in_public())
     check.Same("privacy.sampling.participations", s.turns,
                c.algorithm.participations == 0 ? s.planned : std::min(s.planned, c.algorithm.participations),
@@ -856,6 +881,33 @@ bool ParseLine(std::string_view line, T&... fields) {
   };
   (one(fields), ...);
   return ok && at == end;
+}
+
+constexpr std::size_t kMostClients = std::size_t{1} << 28;  // more were not written here
+
+// Whether the clients' weights are those of their numbers of records, and these add up.
+void CheckWeightsFile(const Stated& s, const std::string& text, Checks& check) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  std::size_t clients = 0, rows = 0, largest = 0;
+  double total = 0;
+  for (std::size_t number = 2; std::getline(lines, line); ++number) {
+    const std::string at = fmt::format("weights.csv line {}", number);
+    std::size_t n = 0, records = 0;
+    double weight = 0;
+    if (!ParseLine(line, n, records, weight) || n == 0 || n > s.clients - clients ||
+        records > s.most_records || s.clients > kMostClients)
+      return check.Add(at, "no clients", "clients", "which must be");
+    check.Same(at + ": weight", weight, static_cast<double>(records) / static_cast<double>(s.most_records),
+               "and its records make it");
+    clients += n, rows += n * records, largest = std::max(largest, records);
+    for (std::size_t i = 0; i < n; ++i) total += weight;
+  }
+  check.Same("weights.csv: clients", clients, s.clients, "and the certificate is of");
+  check.Same("weights.csv: records", rows, s.rows, "and data.rows is");
+  check.Same("privacy.weights.most_records", s.most_records, largest, "and weights.csv says");
+  check.Same("privacy.weights.total", s.weight, total, "and weights.csv makes it");
 }
 
 // Samples that everybody may see: who took part how often, drawn again from the config's seed, and what each
@@ -1142,6 +1194,7 @@ Result<Verification> Verify(const json& certificate, const std::string& name) {
     v.epsilon = of_plan.upper;
   }
   CheckAccount(s, of_plan, check);
+  CheckWeights(s, check);
   CheckReleases(s, check);
   CheckFigures(s, check);
   CheckClaim(s, check);
@@ -1186,6 +1239,8 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
             " (unchecked: {} of its other runs, whose certificates are not in the folders beside this one)",
             unchecked);
     });
+  if (s.most_records != 0)
+    with("weights.csv", [&](const std::string& text) { CheckWeightsFile(s, text, check); });
   if (s.in_public()) {
     const auto config = ReadWhole(folder / "config.toml", "the config of the run");
     with("participation.csv", [&](const std::string& text) {

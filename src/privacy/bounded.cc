@@ -102,24 +102,29 @@ Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
   return Bounded(x, L2Bound::Proven(bound), L2Bound::Proven(length), 1, 0, {});
 }
 
-void Bounded::Entrust(Entrusted& out) const {
+void Bounded::Entrust(Entrusted& out, double weight) const {
   TACIT_CHECK(terms_ == 1 && !unit_.person);
+  TACIT_CHECK(weight == 1 || (weight >= 0 && weight <= 1 - 0x1p-50));      // false for NaN
   out.value_.assign(value_.begin(), value_.end());
+  if (weight != 1) Scale(weight, out.value_);
+  out.weight_ = weight;
   out.bound_ = bound_;
   out.length_ = length_;
 }
 
-void EntrustedSum::Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count) {
+void EntrustedSum::Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count, double weight) {
   if (count == 0) return;
   if (count_ == 0) {
     total_ = v;
     bound_ = bound;
     length_ = length;
+    weight_ = weight;
   } else {
     TACIT_CHECK(v.size() == total_.size());
     Axpy(1.0, v, total_);
     if (bound > bound_) bound_ = bound;
     if (length > length_) length_ = length;
+    weight_ += weight;
   }
   count_ += count;
 }

@@ -63,8 +63,11 @@ class Bounded {
   // term can be from that of a client without records.
   static Bounded ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa);
 
-  // What goes to an aggregator whom the clients trust with it.
-  void Entrust(Entrusted& out) const;
+  // What goes to an aggregator whom the clients trust with it: the vector times a public weight, 1 or at most
+  // 1 − 2⁻⁵⁰. The bounds stay those of weight 1, and hold for the computed products: each coordinate rounds to
+  // no more than it was, so a term is no longer; and two terms, at most 2b apart and 2b long, are then at most
+  // w(2b + u·4b) = 2bw(1 + 2u) ≤ 2b apart, u = 2⁻⁵³.
+  void Entrust(Entrusted& out, double weight = 1) const;
 
   // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
   // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
@@ -109,15 +112,19 @@ class Entrusted {
   friend class EntrustedSum;
   Vec value_;
   L2Bound bound_{1.0}, length_{1.0};
+  double weight_ = 1;  // public, in [0, 1]; in the value already
 };
 
 // Σ_i v_i over clients, one term each. The order in which they are added is the runtime's, and fixed.
 class EntrustedSum {
  public:
   void Reset() { count_ = 0; }
-  void Add(const Entrusted& v) { Take(v.value_, v.bound_, v.length_, 1); }
-  void Merge(const EntrustedSum& other) { Take(other.total_, other.bound_, other.length_, other.count_); }
+  void Add(const Entrusted& v) { Take(v.value_, v.bound_, v.length_, 1, v.weight_); }
+  void Merge(const EntrustedSum& other) {
+    Take(other.total_, other.bound_, other.length_, other.count_, other.weight_);
+  }
   std::uint32_t count() const { return count_; }
+  double weight() const { return count_ == 0 ? 0.0 : weight_; }  // Σ of the terms' weights: count(), if all are 1
   // A private vector of which every client is one term. Valid until the sum changes; not of nobody.
   Bounded Total();
   // The same where how many took part is secret: at most `most` of them, a public number, and possibly
@@ -130,9 +137,10 @@ class EntrustedSum {
   static std::size_t Roundings(std::size_t clients, std::size_t dim);
 
  private:
-  void Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count);
+  void Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   Vec total_;
   L2Bound bound_{1.0}, length_{1.0};  // the largest; count from the first term on
+  double weight_ = 0;                 // so does this
   std::uint32_t count_ = 0;
 };
 
