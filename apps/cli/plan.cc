@@ -117,16 +117,16 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                  ? "known to the server alone"
                  : fmt::format("seen by everybody; a client takes part in at most {}", Grouped(p.turns))));
   if (p.by_records)
-    Line("weights",
-         "by numbers of records, which are public: " +
-             (p.weights.empty()
-                  ? std::string("they are not known before the data are")
-                  : fmt::format("those of {} of {} clients with {} records", Digits(p.everyone),
-                                Grouped(p.clients), Grouped(p.most_records))) +
-             (p.trust != "central" ? ""
-              : p.weights.empty()  ? ", and the noise on the mean is more than this if they differ"
-                                   : fmt::format(", so the noise on the mean is {} times that of equal weights",
-                                                 Digits(static_cast<double>(p.clients) / p.everyone))));
+    Line(
+        "weights",
+        "by numbers of records, which are public: " +
+            (p.weights.empty() ? std::string("they are not known before the data are")
+                               : fmt::format("those of {} of {} clients with {} records", Digits(p.everyone),
+                                             Grouped(p.clients), Grouped(p.most_records))) +
+            (p.trust != "central" ? ""
+             : p.weights.empty()  ? ", and the noise on the mean is more than this if they differ"
+                                 : fmt::format(", so the noise on the mean is {} times that of equal weights",
+                                               Digits(static_cast<double>(p.clients) / p.everyone))));
   const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
   if (p.randomizer)
     Line("release",

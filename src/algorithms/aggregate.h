@@ -3,7 +3,7 @@
 // How clients' clipped updates become one released mean. The unit of privacy is a client: all its records.
 //
 //   LocalNoise      every client adds noise to what it sends; nobody is trusted
-//   WeightedNoise   the same, and the mean is Σ w_i c_i / Σ w_i with public weights, which are post-processing
+//   WeightedNoise   the same with the mean Σ w_i c_i / Σ w_i; public weights are post-processing
 //   LocalUnit       every client sends a random direction and a random length (local_randomizer.h), by pure
 //                   ε; nobody is trusted
 //   TrustedServer   clients send clipped updates to a server they trust, which adds noise to the sum, once;
@@ -27,26 +27,26 @@ struct UpdateNoise {
   double square = 0;                       // λ; 0: no squared length is asked for
   double indicator = 0;                    // κ; 0: nobody asks whether an update was longer than the clip
   std::shared_ptr<const NoisePlan> sigma;  // on a client's update, or on the server's sum; one per round
-  std::shared_ptr<const Vec> variance;     // local noise: (weighted) mean over clients of σ², one per round
+  std::shared_ptr<const Vec> variance;  // local noise: (weighted) mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
   const LocalRandomizer* randomizer = nullptr;  // LocalUnit, which needs of the above the clip alone
   // TrustedServer with a secret sample of at most `most` clients: what the sum is divided by, a public
   // number, since how many there were is secret: the clients of a round, or their weights, in the mean. 0:
   // everyone takes part.
   double expected = 0;
-  std::uint32_t most = 0;                  // clients in all
-  double everyone = 0;                     // Σ of their weights: as many, if all are 1
-  bool sampled = false;                    // not everyone takes part in a round
+  std::uint32_t most = 0;  // clients in all
+  double everyone = 0;  // Σ of their weights: as many, if all are 1
+  bool sampled = false;  // not everyone takes part in a round
   // Whether a round in which such weights answered has a release: of a secret sample also where nobody was in
   // it.
   bool HasRelease(double answered) const { return answered > 0 || expected > 0; }
-  std::size_t dim = 0;                     // of an update
-  const Claim* claim = nullptr;            // paper mode: what is recorded beside what is charged
+  std::size_t dim = 0;  // of an update
+  const Claim* claim = nullptr;  // paper mode: what is recorded beside what is charged
 };
 
 struct MeanUpdate {
-  Released<Vec> value;                     // c̄
-  double square = 0;                       // estimate of (1/M) Σ‖Δ_i‖²; may be negative
+  Released<Vec> value;  // c̄
+  double square = 0;  // estimate of (1/M) Σ‖Δ_i‖²; may be negative
   double inside = 0;  // estimate of the share of updates that the clip left as they were
   double noisy_square = 0;  // with local trust: (1/M) Σ‖c_i‖², noise and all
 };
@@ -62,7 +62,7 @@ inline Bounded ClippedUpdate(const UpdateNoise& n, Private<Vec>& update) {
          : n.indicator > 0 ? Bounded::ClipWithIndicator(update, n.clip, n.indicator)
                            : Bounded::Clip(update, n.clip);
 }
-inline std::size_t UpdateLength(const UpdateNoise& n, std::size_t dim) {      // of what it clips to
+inline std::size_t UpdateLength(const UpdateNoise& n, std::size_t dim) {  // of what it clips to
   return dim + (n.square > 0 || n.indicator > 0 ? 1 : 0);
 }
 
@@ -130,7 +130,7 @@ struct LocalNoise {
 struct WeightedNoise {
   struct Up {
     Public<double> weight;  // w_i
-    Released<Vec> update;   // c_i, as without weights
+    Released<Vec> update;  // c_i, as without weights
     auto Fields() { return std::tie(weight, update); }
   };
   struct Sum {
@@ -138,14 +138,16 @@ struct WeightedNoise {
     double weight = 0, squares = 0;  // Σ w_i and Σ w_i‖c_i‖²
     std::uint32_t count = 0;
     void Reset() { weight = squares = 0, count = 0; }
-    void Add(const Up& up) { Take(up.update, *up.weight, *up.weight * NormSquared(*up.update), *up.weight, 1); }
+    void Add(const Up& up) {
+      Take(up.update, *up.weight, *up.weight * NormSquared(*up.update), *up.weight, 1);
+    }
     void Merge(const Sum& other) { Take(other.total, 1, other.squares, other.weight, other.count); }
 
    private:
     void Take(const Released<Vec>& x, double times, double square, double w, std::uint32_t n) {
       if (n == 0) return;
       x.Into<[](const Vec& from, Vec& to, const double& by, const bool& first) {
-        if (first) to.assign(from.size(), -0.0);      // what adds nothing, not even a sign
+        if (first) to.assign(from.size(), -0.0);  // what adds nothing, not even a sign
         Axpy(by, from, to);
       }>(total, times, count == 0);
       squares += square, weight += w, count += n;

@@ -522,7 +522,7 @@ TEST(Weights, AMeanOfThreeByHand) {
   const MeanUpdate central = mean(TrustedServer{}, 0.25, 0);
   EXPECT_EQ(*central.value, (Vec{2, 4.5 / 1.75}));
   EXPECT_DOUBLE_EQ(central.square, 50 / 1.75);
-  const MeanUpdate sampled = mean(TrustedServer{}, 0.25, 3.5);      // a secret sample: by what is expected
+  const MeanUpdate sampled = mean(TrustedServer{}, 0.25, 3.5);  // a secret sample: by what is expected
   EXPECT_EQ(*sampled.value, (Vec{1, 4.5 / 3.5}));
   EXPECT_DOUBLE_EQ(sampled.square, 50 / 3.5);
 }
@@ -547,7 +547,8 @@ TEST(Weights, NoWeightMovesTheSumFurtherThanItsBound) {
     NoiseBuffer buffer;
     Released<Vec> out;
     EXPECT_TRUE(kExpose.ReleaseForAll(total, NoiseStd{1.0}, book, rng, buffer, out).ok());
-    return std::tuple(*out, total.Sensitivity(Adjacency::kReplaceOne), total.Sensitivity(Adjacency::kZeroOut));
+    return std::tuple(*out, total.Sensitivity(Adjacency::kReplaceOne),
+                      total.Sensitivity(Adjacency::kZeroOut));
   };
   const auto apart = [](const Vec& x, const Vec& y) {
     long double sum = 0;

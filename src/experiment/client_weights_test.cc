@@ -40,9 +40,9 @@ TEST_F(ClientWeights, EqualRecordsAreUniformWeightsBitForBit) {
       for (const bool sampled : {false, true}) {
         if (sampled && trust == kTrusts[1]) continue;      // the sample would be another
         SCOPED_TRACE(fmt::format("{} {} {}", name, trust, sampled));
-        const Sets sets = With(sampled ? fixed : Sets{}, {{"algorithm.name", name},
-                                                          {"privacy.trust", trust},
-                                                          {"privacy.mechanism", "expose"}});
+        const Sets sets =
+            With(sampled ? fixed : Sets{},
+                 {{"algorithm.name", name}, {"privacy.trust", trust}, {"privacy.mechanism", "expose"}});
         const RunResult by_records = Good(sets),
                         uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
         EXPECT_EQ(by_records.model, uniform.model);
@@ -66,9 +66,8 @@ TEST_F(ClientWeights, UnequalRecordsCostWhatEqualOnesCost) {
     for (const char* trust : kTrusts)
       for (const char* adjacency : {"replace-one", "zero-out"}) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, trust, adjacency));
-        const Sets sets = With(kUneven, {{"algorithm.name", name},
-                                         {"privacy.trust", trust},
-                                         {"privacy.adjacency", adjacency}});
+        const Sets sets = With(
+            kUneven, {{"algorithm.name", name}, {"privacy.trust", trust}, {"privacy.adjacency", adjacency}});
         const RunResult r = Good(sets), uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
         Holds(r.folder);
         EXPECT_EQ(r.certified_epsilon, uniform.certified_epsilon);
@@ -81,12 +80,13 @@ TEST_F(ClientWeights, UnequalRecordsCostWhatEqualOnesCost) {
         // The weights are what the records make, the largest 1, and rows over the most records together.
         EXPECT_EQ(*std::max_element(r.plan.weights.begin(), r.plan.weights.end()), 1.0);
         EXPECT_GE(*std::min_element(r.plan.weights.begin(), r.plan.weights.end()), 0.0);
-        EXPECT_LT(r.plan.everyone, 15);      // or the split is not uneven at all
+        EXPECT_LT(r.plan.everyone, 15);  // or the split is not uneven at all
         EXPECT_NEAR(r.plan.everyone * static_cast<double>(r.plan.most_records), 400, 1e-9);
         const PlannedRound& round = r.plan.schedule[0];
-        EXPECT_NEAR(round.noise_on_mean,
-                    trust == kTrusts[1] ? round.sigma / r.plan.everyone : uniform.plan.schedule[0].noise_on_mean,
-                    1e-12);
+        EXPECT_NEAR(
+            round.noise_on_mean,
+            trust == kTrusts[1] ? round.sigma / r.plan.everyone : uniform.plan.schedule[0].noise_on_mean,
+            1e-12);
         const json certificate = json::parse(ReadFile(r.folder / "certificate.json"));
         EXPECT_EQ(certificate["privacy"]["weights"]["total"], r.plan.everyone);
         EXPECT_NE(certificate["privacy"]["protects"].dump().find("not how many records"), std::string::npos);
@@ -112,9 +112,9 @@ TEST_F(ClientWeights, SecretSamplesCostTheSameAndDivideByExpectedWeights) {
 
 TEST_F(ClientWeights, PaperModeClaimsAndCostsTheSame) {
   for (const char* trust : kTrusts) {
-    const Sets sets = With(kUneven, {{"privacy.trust", trust},
-                                     {"algorithm.mode", "paper"},
-                                     {"algorithm.noise_multiplier", "5"}});
+    const Sets sets =
+        With(kUneven,
+             {{"privacy.trust", trust}, {"algorithm.mode", "paper"}, {"algorithm.noise_multiplier", "5"}});
     const RunResult r = Good(sets), uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
     Holds(r.folder);
     EXPECT_EQ(r.claimed_epsilon, uniform.claimed_epsilon);

@@ -147,6 +147,13 @@ class Drive {
             "{}: {} has changed since the run began; put the data back as it was, or start again with "
             "`tacit train`",
             r_.folder.string(), s_.config.data.source);
+      // A round is in the ledger before its values leave, and after its checkpoint is durable.
+      if (const std::uint64_t left = s_.run_vault->rounds_released(); from.rounds_done < left)
+        return Fail(
+            Code::kInvalidArgument,
+            "{}: values of {} rounds have left by its ledger, and the checkpoint is an older one, of round "
+            "{}; put the newest back, or start again with `tacit train`",
+            r_.folder.string(), left, from.rounds_done);
       TACIT_OK(s_.book->Resume(s_.vault.get(), from.spent, from.left));
       TACIT_OK(RestoreTrace(from));
     } else {
@@ -281,6 +288,7 @@ class Drive {
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
     TACIT_OK(Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
                                  Remembering()));
+    TACIT_OK(s_.run_vault->CountReleased(r_.rounds_done));
     trace_ << held_ << std::flush;
     if (!trace_)
       return Fail(Code::kIo, "{}: cannot be written; check the disk, then `tacit resume {}`",

@@ -66,7 +66,7 @@ struct Plan {
   bool by_records = false;
   std::vector<double> weights;
   std::size_t most_records = 0;  // max_j m_j; 0 without weights
-  double everyone = 0;           // Σ of all weights: the number of clients, if all are 1
+  double everyone = 0;  // Σ of all weights: the number of clients, if all are 1
   double expected_weight() const;  // what a mean over a round's clients is divided by, in the mean
   // Every release of one client, where all are fixed in advance and not Gaussian-DP; the run pays for them as
   // a whole (PlannedReleases). nullopt: accounts are Gaussian-DP filters.

@@ -90,6 +90,30 @@ TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
   refused(other.folder, "checkpoint is gone");
   fs::copy_file(kept, other.folder / "checkpoint");
   refused(other.folder, "older one");
+
+  // Both checkpoint and trace as they were: the ledger knows how many rounds have left.
+  for (const bool planned : {false, true}) {
+    const std::vector<Assignment> sampled = {
+        {"algorithm.name", "dp-fedavg"},  {"privacy.unit", "client"},
+        {"privacy.trust", "central"},     {"algorithm.sampling", "poisson"},
+        {"algorithm.sample_rate", "0.5"}, {"algorithm.allocation", "static"}};
+    const RunResult early = Stopped(
+        ResumeConfig(home_ / (planned ? "planned" : "plain"), planned ? sampled : std::vector<Assignment>{}),
+        11);
+    const fs::path old = home_ / "old";
+    fs::create_directories(old);
+    for (const char* name : {"checkpoint", "trace.jsonl"})
+      fs::copy_file(early.folder / name, old / name, fs::copy_options::overwrite_existing);
+    ASSERT_TRUE(Resume(early.folder).ok());
+    EXPECT_EQ(SqliteVault::Read(early.folder / "ledger.db")->front().rounds_released, 30u);
+    for (const char* name : {"checkpoint", "trace.jsonl"})
+      fs::copy_file(old / name, early.folder / name, fs::copy_options::overwrite_existing);
+    refused(early.folder, "older one, of round 11");
+    fs::remove(early.folder / "checkpoint");
+    fs::remove(early.folder / "trace.jsonl");
+    fs::remove(early.folder / "result.json");
+    refused(early.folder, "checkpoint is gone");
+  }
 }
 
 // A process that dies while its ledger is being made leaves an empty one.

@@ -144,8 +144,7 @@ std::string Participation(const Session& s, const RunResult& r) {
     const MuSquared spent = s.book->account(i).spent();
     const auto [at, fresh] = known.try_emplace(spent.value(), 0.0);
     if (fresh) at->second = GdpEpsilon(Root(spent), Delta::Proven(r.plan.delta)).upper;
-    text +=
-        fmt::format("{},{},{}\n", i, s.attended[i], whole ? of_plan[r.plan.noise_of[i]] : at->second);
+    text += fmt::format("{},{},{}\n", i, s.attended[i], whole ? of_plan[r.plan.noise_of[i]] : at->second);
   }
   return text;
 }
@@ -330,7 +329,7 @@ Status CheckNothingLeft(const fs::path& folder) {
   bool left = fs::exists(folder / "trace.jsonl", ec) && fs::file_size(folder / "trace.jsonl", ec) > 0;
   // A ledger that was not yet whole when the process died has nothing in it; a damaged one is refused later.
   if (const auto records = SqliteVault::Read(folder / "ledger.db"); records.ok())
-    for (const LedgerRecord& one : *records) left |= one.state == "settled";
+    for (const LedgerRecord& one : *records) left |= one.state == "settled" || one.rounds_released > 0;
   if (!left) return Ok{};
   return Fail(
       Code::kInvalidArgument,

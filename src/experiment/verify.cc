@@ -446,8 +446,8 @@ void CheckReleases(const Stated& s, Checks& check) {
   }
 }
 
-// Weights are m_i over the largest m, so that none is above 1 and together they are rows over the largest. Only
-// such weights leave the sensitivity as it is.
+// Weights are m_i over the largest m, so that none is above 1 and together they are rows over the largest.
+// Only such weights leave the sensitivity as it is.
 void CheckWeights(const Stated& s, Checks& check) {
   if (s.most_records == 0) return;
   const auto rows = static_cast<long double>(s.rows), most = static_cast<long double>(s.most_records),

@@ -43,8 +43,9 @@ Result<nlohmann::json> ParseCertificate(std::string_view bytes, const std::strin
 Result<Verification> Verify(const nlohmann::json& certificate, const std::string& name);
 
 // The certificate of a run folder, compared also with everything else in it: config.toml, model.npy,
-// ledger.db, trace.jsonl, certificate.txt, and participation.csv and weights.csv where a run has them. A file that is missing is a finding. Of a search, the certificates
-// of its other runs are read where they are in the folders beside this one; `compared` says how many are not.
+// ledger.db, trace.jsonl, certificate.txt, and participation.csv and weights.csv where a run has them. A file
+// that is missing is a finding. Of a search, the certificates of its other runs are read where they are in
+// the folders beside this one; `compared` says how many are not.
 Result<Verification> VerifyFolder(const std::filesystem::path& folder);
 
 // A whole file. what: "a certificate"; for the message when there is none.

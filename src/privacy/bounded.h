@@ -64,9 +64,9 @@ class Bounded {
   static Bounded ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa);
 
   // What goes to an aggregator whom the clients trust with it: the vector times a public weight, 1 or at most
-  // 1 − 2⁻⁵⁰. The bounds stay those of weight 1, and hold for the computed products: each coordinate rounds to
-  // no more than it was, so a term is no longer; and two terms, at most 2b apart and 2b long, are then at most
-  // w(2b + u·4b) = 2bw(1 + 2u) ≤ 2b apart, u = 2⁻⁵³.
+  // 1 − 2⁻⁵⁰. The bounds stay those of weight 1, and hold for the computed products: each coordinate rounds
+  // to no more than it was, so a term is no longer; and two terms, at most 2b apart and 2b long, are then at
+  // most w(2b + u·4b) = 2bw(1 + 2u) ≤ 2b apart, u = 2⁻⁵³.
   void Entrust(Entrusted& out, double weight = 1) const;
 
   // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
@@ -124,7 +124,9 @@ class EntrustedSum {
     Take(other.total_, other.bound_, other.length_, other.count_, other.weight_);
   }
   std::uint32_t count() const { return count_; }
-  double weight() const { return count_ == 0 ? 0.0 : weight_; }  // Σ of the terms' weights: count(), if all are 1
+  double weight() const {
+    return count_ == 0 ? 0.0 : weight_;
+  }  // Σ of the terms' weights: count(), if all are 1
   // A private vector of which every client is one term. Valid until the sum changes; not of nobody.
   Bounded Total();
   // The same where how many took part is secret: at most `most` of them, a public number, and possibly
@@ -140,7 +142,7 @@ class EntrustedSum {
   void Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   Vec total_;
   L2Bound bound_{1.0}, length_{1.0};  // the largest; count from the first term on
-  double weight_ = 0;                 // so does this
+  double weight_ = 0;  // so does this
   std::uint32_t count_ = 0;
 };
 

@@ -147,6 +147,7 @@ struct LedgerRecord {
   // every client. Then budget and spent are ∞, so that no reader who does not know of plans sees too little.
   std::string plan;
   double plan_epsilon = 0;
+  std::uint64_t rounds_released = 0;  // rounds whose values may have left the process
 };
 
 // A Vault in an SQLite file (write-ahead log, full synchronisation). Safe to kill at any instant. A run
@@ -170,6 +171,11 @@ class SqliteVault final : public Vault {
   std::vector<MuSquared> reserved() const override;
   // The run ended and the ledgers know exactly what was spent: unused reservations are given back.
   Status Settle(const LedgerBook&);
+
+  // Notes that the values of so many first rounds leave now, durable when it returns; the figure never falls.
+  // Whoever goes on with the run must stand at this round or later: earlier ones would be released again.
+  Status CountReleased(std::uint64_t rounds);
+  std::uint64_t rounds_released() const;
 
   static Result<std::vector<LedgerRecord>> Read(const std::filesystem::path& file);
 

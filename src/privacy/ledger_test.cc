@@ -237,6 +237,43 @@ TEST(SqliteVault, ReservesSettlesAndComesBack) {
   EXPECT_EQ(SqliteVault::Read(file)->front().spent, (std::vector<double>{0.75, 1, 1}));
 }
 
+TEST(SqliteVault, RoundsThatHaveLeftAreKeptAndNeverFewer) {
+  const Folder folder;
+  const std::vector<MuSquared> budgets(2, Limit(1.0));
+  {
+    auto vault = SqliteVault::Open(folder / "l.db", Info(), budgets);
+    ASSERT_TRUE(vault.ok()) << vault.error().message;
+    EXPECT_EQ((*vault)->rounds_released(), 0u);
+    ASSERT_TRUE((*vault)->CountReleased(7).ok());
+    ASSERT_TRUE((*vault)->CountReleased(5).ok());
+    EXPECT_EQ((*vault)->rounds_released(), 7u);
+  }
+  EXPECT_EQ(SqliteVault::Read(folder / "l.db")->front().rounds_released, 7u);
+  auto first = SqliteVault::Open(folder / "l.db", Info(), budgets);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ((*first)->rounds_released(), 7u);
+  auto second = SqliteVault::Open(folder / "l.db", Info(), budgets);
+  ASSERT_TRUE(second.ok());
+  EXPECT_FALSE((*first)->CountReleased(9).ok());  // the run is another process's now
+  EXPECT_EQ((*first)->rounds_released(), 7u);
+  ASSERT_TRUE((*second)->CountReleased(8).ok());
+
+  // A file of an earlier version, and one that was changed.
+  {
+    SQLite::Database db((folder / "l.db").string(), SQLite::OPEN_READWRITE);
+    db.exec("UPDATE rounds_released SET rounds = -1");
+  }
+  EXPECT_FALSE(SqliteVault::Open(folder / "l.db", Info(), budgets).ok());
+  {
+    SQLite::Database db((folder / "l.db").string(), SQLite::OPEN_READWRITE);
+    db.exec("DROP TABLE rounds_released");
+  }
+  EXPECT_EQ(SqliteVault::Read(folder / "l.db")->front().rounds_released, 0u);
+  auto old = SqliteVault::Open(folder / "l.db", Info(), budgets);
+  ASSERT_TRUE(old.ok()) << old.error().message;
+  EXPECT_TRUE((*old)->CountReleased(1).ok());
+}
+
 TEST(SqliteVault, SettlingGivesBackWhatWasNotSpent) {
   const Folder folder;
   const std::vector<MuSquared> budgets(10, Limit(1));

@@ -1,5 +1,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <algorithm>
+
 #include "privacy/ledger.h"
 #include "privacy/sqlite_file.h"
 
@@ -20,6 +22,7 @@ CREATE TABLE IF NOT EXISTS accounts (
   budget REAL NOT NULL, spent REAL NOT NULL, PRIMARY KEY (run, first)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS plans (
   run TEXT PRIMARY KEY REFERENCES runs(run), events TEXT NOT NULL, epsilon REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS rounds_released (run TEXT PRIMARY KEY REFERENCES runs(run), rounds INTEGER NOT NULL);
 )sql";
 
 constexpr std::int64_t kMostAccounts = 1 << 28;      // a larger file was not written here
@@ -69,6 +72,14 @@ bool ReadPlan(SQLite::Database& db, const std::string& run, std::string& events,
   return true;
 }
 
+// Files of earlier versions have no such table.
+std::int64_t ReadRoundsReleased(SQLite::Database& db, const std::string& run) {
+  if (!db.tableExists("rounds_released")) return 0;
+  SQLite::Statement find(db, "SELECT rounds FROM rounds_released WHERE run = ?");
+  find.bind(1, run);
+  return find.executeStep() ? find.getColumn(0).getInt64() : 0;
+}
+
 }  // namespace
 
 struct SqliteVault::State {
@@ -81,7 +92,7 @@ struct SqliteVault::State {
   std::mutex mutex;
   SQLite::Database db;
   std::vector<MuSquared> budget, spent;
-  std::int64_t version = 0;
+  std::int64_t version = 0, rounds_released = 0;
 };
 
 SqliteVault::SqliteVault(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -134,6 +145,10 @@ Result<std::unique_ptr<SqliteVault>> SqliteVault::Open(const std::filesystem::pa
         for (std::int64_t i = 0; i < count; ++i) state->spent[filled++] = MuSquared::Proven(spent);
       }
       if (filled != budgets.size()) return other;
+      state->rounds_released = ReadRoundsReleased(db, info.run);
+      if (state->rounds_released < 0)
+        return Fail(Code::kMalformed, "ledger {}: run {} counts {} rounds; the file was changed",
+                    file.string(), info.run, state->rounds_released);
       state->version = known.getColumn(1).getInt64();
       TACIT_OK(TakeTurn(db, file, info.run, state->version++));
       SQLite::Statement reopen(db, "UPDATE runs SET state = 'open' WHERE run = ?");
@@ -211,6 +226,32 @@ Status SqliteVault::Settle(const LedgerBook& book) {
   return Ok{};
 }
 
+Status SqliteVault::CountReleased(std::uint64_t rounds) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  const auto wanted = static_cast<std::int64_t>(rounds);
+  if (wanted <= s.rounds_released) return Ok{};
+  try {
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    TACIT_OK(TakeTurn(s.db, s.file, s.run, s.version));
+    SQLite::Statement put(s.db, "INSERT OR REPLACE INTO rounds_released VALUES (?, ?)");
+    put.bind(1, s.run);
+    put.bind(2, wanted);
+    put.exec();
+    transaction.commit();
+    ++s.version;
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(s.file, "counting rounds", e);
+  }
+  s.rounds_released = wanted;
+  return Ok{};
+}
+
+std::uint64_t SqliteVault::rounds_released() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::uint64_t>(state_->rounds_released);
+}
+
 Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path& file) {
   TACIT_OK(internal::CheckIsThere(file));
   try {
@@ -242,6 +283,8 @@ Result<std::vector<LedgerRecord>> SqliteVault::Read(const std::filesystem::path&
       if (ReadPlan(db, r.run, r.plan, r.plan_epsilon) && !(r.plan_epsilon >= 0))
         return Fail(Code::kMalformed, "ledger {}: run {} has a plan that no run writes; the file was changed",
                     file.string(), r.run);
+      r.rounds_released =
+          static_cast<std::uint64_t>(std::max<std::int64_t>(0, ReadRoundsReleased(db, r.run)));
       out.push_back(std::move(r));
     }
     return out;
