@@ -436,6 +436,17 @@ TEST_F(ClientSampling, TurnsUnderstatedAreFound) {
   forged["privacy"]["trust"] = "central";
   EXPECT_FALSE(Verify(forged, "secret without events")->holds());
 
+  // Rounds of records that would count for those who took part alone.
+  const auto by_record =
+      Train(Make({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"privacy.trust", "local"}}));
+  ASSERT_TRUE(by_record.ok()) << by_record.error().message;
+  forged = json::parse(ReadFile(by_record->folder / "certificate.json"));
+  forged["privacy"]["sampling"] = honest["privacy"]["sampling"];
+  forged["releases"][0]["turns"] = 4;
+  bool found = false;
+  for (const Finding& f : Verify(forged, "records")->findings) found |= f.figure == "privacy.unit";
+  EXPECT_TRUE(found);
+
   // A client whose rounds, or whose cost, are said to be fewer.
   Holds(r.folder);
   const fs::path file = r.folder / "participation.csv";

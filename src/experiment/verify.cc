@@ -531,6 +531,8 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   if (planned != s.account.has_value())
     return check.Add("account", s.account ? "events" : "none", planned ? "events" : "none",
                      "and mechanism.name and privacy.sampling make it");
+  if (s.sampling != "full")
+    check.Same("privacy.unit", s.unit, std::string("client"), "and what is sampled are clients:");
   if (s.sampling != "full" && s.secret != (s.by_client() && s.trust == "central"))
     check.Add("privacy.sampling.secret", s.secret ? "true" : "false", s.secret ? "false" : "true",
               "and who sees the answers makes it");
