@@ -103,6 +103,32 @@ def primal_dual():
     row("the same, 2 threads", least(answers["two"]), "us", least(answers["one"]), "1 thread", 1.8, "by the clock")
 
 
+def nfl():
+    """Rounds of zCDP-NFL: the paper's size beside NumPy, and whether time and memory follow the edges."""
+    ours = Program(os.path.join(PROGRAMS, "nfl_bench"))
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "nfl_peers.py")) if has("numpy") else None
+    if peers is None:
+        missing("NumPy is not installed (scripts/setup bench): no comparison of rounds on a graph")
+    size, answers = "50 3 8 50", {name: [] for name in ("tacit", "batched", "loop")}
+    for _ in range(TURNS):
+        answers["tacit"].append(ours.ask(f"{size} 1 {SECONDS}"))
+        for name in ("batched", "loop") if peers else ():
+            answers[name].append(peers.ask(f"{name} {size} {SECONDS}"))
+    us, what = least(answers["tacit"]), "zCDP-NFL round, 50 peers, degree 3, 8 features, 50 records"
+    row(what, us, "us")
+    if peers:
+        row(what, us, "us", least(answers["batched"]), "NumPy, batched", 5.5)
+        row(what, us, "us", least(answers["loop"]), "NumPy, a loop", 120)
+    for count in (2500, 5000, 10000):
+        one = ours.ask(f"{count} 10 100 10 1 {3 * SECONDS}")
+        row(f"zCDP-NFL round, {count:,} peers, degree 10, 100 features, 10 records", one["min_us"] / 1e3, "ms",
+            note="%.0f ns an edge; %.1f MiB, %.0f bytes an edge" % (
+                one["min_us"] * 1e3 / one["edges"], one["mib"], one["mib"] * 2**20 / one["edges"]))
+    ours.close()
+    if peers:
+        peers.close()
+
+
 def google(program, **environment):
     out = subprocess.run([os.path.join(PROGRAMS, program), "--benchmark_format=json"], capture_output=True, text=True,
                          env={**os.environ, **environment}, check=True).stdout
@@ -300,7 +326,7 @@ if results["load"] > results["cores"] - 1:
     missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
             "figures are a few per cent high")
 results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "pfl", "dp_accounting", "prv_accountant")}
-parts = {"primal-dual": primal_dual, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
+parts = {"primal-dual": primal_dual, "nfl": nfl, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
 wanted = sys.argv[1:] or list(parts)
 for name, run in parts.items():
     if name in wanted:

@@ -25,7 +25,8 @@ enum class Purpose : std::uint32_t {
   kCompressor,
   kNoise,
   kModel,
-  kTest
+  kTest,
+  kTopology,
 };
 
 struct StreamId {

@@ -24,6 +24,7 @@ struct HingeLink {
   }
   static double Curvature(double, double) { return 0.0; }
   static bool Right(double margin, double label) { return (margin >= 0) == (label > 0); }
+  static Kink KinkOf(double label) { return label > 0 ? Kink{1.0, -1.0, 0.0} : Kink{-1.0, 0.0, 1.0}; }
 };
 
 struct SmoothedHingeLink {

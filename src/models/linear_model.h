@@ -10,6 +10,7 @@
 //                                                         some subgradient; NaN if the margin is
 //   double Curvature(double margin, double label);        used if kHasCurvature
 //   bool Right(double margin, double label);              used if kHasAccuracy
+//   Kink KinkOf(double label);                            where the loss is linear but for one kink
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -108,6 +109,14 @@ class LinearModel final : public Objective {
     const std::optional<double> curvature = link_.Smoothness();
     if (!curvature || !(row_bound >= 0) || !std::isfinite(row_bound)) return std::nullopt;
     return MulUp(*curvature, MulUp(row_bound, row_bound));
+  }
+
+  bool clips_to_smooth() const override { return link_.Smoothness().has_value(); }
+  std::optional<Kink> KinkOf(double label) const override {
+    if constexpr (requires { Link::KinkOf(label); })
+      return Link::KinkOf(label);
+    else
+      return std::nullopt;
   }
 
   bool AddHessian(const Shard& shard, View x, Workspace& ws, double weight, Span h) const override {

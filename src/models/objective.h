@@ -37,6 +37,11 @@ struct Workspace {
   Vec a, b, c, d;
 };
 
+// loss = below·(margin − at) up to margin = at, above·(margin − at) beyond; below ≤ above.
+struct Kink {
+  double at = 0, below = 0, above = 0;
+};
+
 // Contracts. Thread-safe: all methods are const and keep nothing. No method may depend on anything
 // but its arguments, write anywhere else, or branch to an error on data: non-finite input yields
 // some value, and the clipper turns a record whose norm is not finite into the zero vector.
@@ -86,6 +91,12 @@ class Objective {
   virtual std::optional<double> RecordBound(double row_bound) const = 0;
   // Smoothness constant of f under the same bound, if there is one.
   virtual std::optional<double> Smoothness(double row_bound) const = 0;
+
+  // Whether clipping every record's gradient leaves the gradient of a smooth convex function: one margin a
+  // record and a convex loss without a kink, whose slope is then cut off (Huber's way).
+  virtual bool clips_to_smooth() const { return false; }
+  // For a loss that is linear in the margin on both sides of one kink: the kink and the slopes of a record.
+  virtual std::optional<Kink> KinkOf(double /*label*/) const { return std::nullopt; }
 
   // h ← h + weight Σ_l ∇²f_l(x), lower triangle of a dim × dim row-major matrix. False, with h
   // untouched: the model has no second derivatives to offer.

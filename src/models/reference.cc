@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "models/kinked.h"
 #include "models/rows.h"
 
 namespace tacit {
@@ -210,6 +211,34 @@ bool Newton(Problem& p, const SeparableForm& form, const SolveOptions& options, 
   return s.residual <= options.tolerance;
 }
 
+Result<Solution> Kinked(Problem& p, const SeparableForm& form, const SolveOptions& options) {
+  KinkedProblem k{.dim = p.dim, .rows = {}, .at = {}, .low = {}, .high = {}, .l2 = p.l2};
+  Vec row(p.dim);
+  for (const Shard& s : p.clients)
+    for (std::size_t l = 0; l < s.size(); ++l) {
+      const Row r = s.row(l);
+      Fill(row, 0.0);
+      for (std::size_t j = 0; j < r.size; ++j) row[r.index == nullptr ? j : r.index[j]] = r.value[j];
+      const Kink at = *p.f.KinkOf(s.label(l));
+      const double weight = p.RecordWeight(s);
+      k.Add(row, at.at, weight * at.below, weight * at.above);
+    }
+  for (std::size_t j = 0; j < p.dim; ++j) {
+    Fill(row, 0.0);
+    row[j] = 1;
+    k.Add(row, 0.0, -form.omega(j), form.omega(j));
+  }
+  TACIT_TRY(KinkedSolution found, SolveKinked(k));
+  if (!(found.residual <= options.tolerance))
+    return Fail(
+        Code::kInternal,
+        "the reference solver stopped at residual {:.3g}, above its tolerance {:.3g}: raise l2 or the "
+        "tolerance",
+        found.residual, options.tolerance);
+  const double value = p.Value(found.x);
+  return Solution{std::move(found.x), value, found.residual, found.iterations};
+}
+
 bool Accelerated(Problem& p, const SolveOptions& options, Solution& s) {
   const std::size_t d = p.dim;
   // ∇²f ≼ (smoothness at rows of length 1)·Gram; the 5 % cover the power iteration, the guard the rest.
@@ -274,8 +303,10 @@ bool Accelerated(Problem& p, const SolveOptions& options, Solution& s) {
 Result<Solution> SolveReference(const Objective& f, std::span<const Shard> clients, double l2,
                                 const Regularizer& g, const SolveOptions& options) {
   if (clients.empty()) return Fail(Code::kInvalidArgument, "the reference solver got no client");
-  if (!(l2 > 0) || !std::isfinite(l2))
-    return Fail(Code::kInvalidArgument, "l2 = {}: the reference solver needs a finite l2 above 0", l2);
+  const bool kinked = f.KinkOf(1.0).has_value();
+  if (!(kinked ? l2 >= 0 : l2 > 0) || !std::isfinite(l2))
+    return Fail(Code::kInvalidArgument, "l2 = {}: the reference solver needs a finite l2 {} 0", l2,
+                kinked ? "of at least" : "above");
   if (!(options.tolerance > 0))
     return Fail(Code::kInvalidArgument, "reference tolerance = {}: must be positive", options.tolerance);
   std::size_t rows = 0;
@@ -292,6 +323,13 @@ Result<Solution> SolveReference(const Objective& f, std::span<const Shard> clien
   Solution s;
   s.x.assign(p.dim, 0.0);
   const std::optional<SeparableForm> form = g.Separable();
+  if (kinked) {
+    if (!form || !std::isinf(form->radius))
+      return Fail(Code::kUnsupported,
+                  "the reference solver takes a loss with kinks with penalty none or l1 alone; choose one of "
+                  "them");
+    return Kinked(p, *form, options);
+  }
   bool done = form && p.dim <= kNewtonDim && Newton(p, *form, options, s);
   if (!done) done = Accelerated(p, options, s);
   if (!done)

@@ -39,6 +39,8 @@ double Shrink(double v, double threshold) {
   return v > threshold ? v - threshold : v < -threshold ? v + threshold : kept;
 }
 
+double SignOf(double v) { return v > 0 ? 1.0 : v < 0 ? -1.0 : 0.0; }
+
 // Σ_j ω_j |x_j| on a box; none, l1 and box are its special cases.
 class WeightedL1Box final : public Regularizer {
  public:
@@ -80,6 +82,21 @@ class WeightedL1Box final : public Regularizer {
 
   std::optional<SeparableForm> Separable() const override {
     return SeparableForm{weight_, weights_, radius_};
+  }
+
+  bool AddSubgradient(double a, View x, Span out) const override {
+    if (!std::isinf(radius_)) return false;
+    CheckSize(x);
+    if (weights_.empty() && weight_ == 0) return true;
+    for (std::size_t j = 0; j < x.size(); ++j) out[j] += a * Omega(j) * SignOf(x[j]);
+    return true;
+  }
+
+  std::optional<double> Ridge() const override {
+    const bool none =
+        weights_.empty() ? weight_ == 0 : *std::max_element(weights_.begin(), weights_.end()) == 0;
+    if (!none || !std::isinf(radius_)) return std::nullopt;
+    return 0.0;
   }
 
  private:
@@ -176,6 +193,18 @@ class ElasticNet final : public Regularizer {
       worst = std::max(worst, distance);
     }
     return worst;
+  }
+
+  bool AddSubgradient(double a, View x, Span out) const override {
+    CheckSize(x);
+    for (std::size_t j = 0; j < x.size(); ++j) out[j] += a * (Omega(j) * SignOf(x[j]) + ridge_ * x[j]);
+    return true;
+  }
+
+  std::optional<double> Ridge() const override {
+    const bool none =
+        weights_.empty() ? weight_ == 0 : *std::max_element(weights_.begin(), weights_.end()) == 0;
+    return none ? std::optional<double>(ridge_) : std::nullopt;
   }
 
  private:
@@ -348,6 +377,15 @@ class GroupLasso final : public Regularizer {
       }
     });
     return worst;
+  }
+
+  bool AddSubgradient(double a, View x, Span out) const override {
+    ForGroups(x, [&](double omega, std::size_t size, auto at) {
+      const double length = SafeNormOf(size, [&](std::size_t k) { return x[at(k)]; });
+      if (!(length > 0)) return;
+      for (std::size_t k = 0; k < size; ++k) out[at(k)] += a * omega * (x[at(k)] / length);
+    });
+    return true;
   }
 
  private:

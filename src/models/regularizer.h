@@ -45,6 +45,11 @@ class Regularizer {
   // projection. A point within rounding of the boundary counts as on it.)
   virtual double Residual(View x, View gradient) const = 0;
   virtual std::optional<SeparableForm> Separable() const { return std::nullopt; }
+  // out ← out + a·g'(x), the subgradient of least norm where g has a kink: sign(0) = 0. False, with out
+  // untouched: g is infinite somewhere, and has no subgradient there.
+  virtual bool AddSubgradient(double /*a*/, View /*x*/, Span /*out*/) const { return false; }
+  // Whether g is smooth everywhere: then it is (c/2)‖x‖², and this is c.
+  virtual std::optional<double> Ridge() const { return std::nullopt; }
 };
 
 enum class Penalty { kNone, kL1, kL1Box, kBox, kL2Ball, kElasticNet, kL1Ball, kSimplex, kGroupLasso };

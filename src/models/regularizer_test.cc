@@ -312,5 +312,49 @@ TEST(Regularizer, BadNumbersAreRefusedByName) {
   }
 }
 
+TEST(Subgradient, SupportsTheFunctionAndIsZeroAtKinks) {
+  const PenaltyOptions finite[] = {{},
+                                   {.name = Penalty::kL1, .weight = 0.3},
+                                   {.name = Penalty::kL1, .weights = {0, 1, 2, 3}},
+                                   {.name = Penalty::kElasticNet, .weight = 0.2, .ridge = 0.7},
+                                   {.name = Penalty::kGroupLasso, .weight = 0.5, .group_size = 2}};
+  Stream rng(StreamId{8, Purpose::kTest, 0, 0});
+  for (const PenaltyOptions& o : finite) {
+    const auto g = *MakeRegularizer(o);
+    for (int i = 0; i < 50; ++i) {
+      Vec x(4), y(4), s = {1, 1, 1, 1};
+      for (double& v : x) v = rng.Below(3) == 0 ? 0.0 : rng.Normal();
+      for (double& v : y) v = rng.Normal();
+      ASSERT_TRUE(g->AddSubgradient(2.0, x, s));
+      double lower = g->Value(x);
+      for (std::size_t j = 0; j < 4; ++j) {
+        const double slope = (s[j] - 1) / 2;
+        lower += slope * (y[j] - x[j]);
+        if (o.name != Penalty::kGroupLasso && x[j] == 0) {
+          EXPECT_EQ(slope, 0.0);
+        }
+      }
+      EXPECT_GE(g->Value(y), lower - 1e-12);
+    }
+  }
+  for (const Penalty name :
+       {Penalty::kBox, Penalty::kL1Box, Penalty::kL2Ball, Penalty::kL1Ball, Penalty::kSimplex}) {
+    Vec s = {5, 5};
+    EXPECT_FALSE((*MakeRegularizer({.name = name, .weight = 1}))->AddSubgradient(1, Vec{0.1, 0.2}, s));
+    EXPECT_EQ(s, (Vec{5, 5}));
+  }
+}
+
+TEST(Ridge, IsKnownWhereThePenaltyIsSmooth) {
+  EXPECT_EQ((*MakeRegularizer({}))->Ridge(), 0.0);
+  EXPECT_EQ((*MakeRegularizer({.name = Penalty::kL1, .weights = {0, 0}}))->Ridge(), 0.0);
+  EXPECT_EQ((*MakeRegularizer({.name = Penalty::kElasticNet, .ridge = 0.4}))->Ridge(), 0.4);
+  for (const PenaltyOptions& o :
+       {PenaltyOptions{.name = Penalty::kL1, .weight = 0.1},
+        PenaltyOptions{.name = Penalty::kElasticNet, .weight = 0.1, .ridge = 0.4},
+        PenaltyOptions{.name = Penalty::kBox}, PenaltyOptions{.name = Penalty::kL2Ball}})
+    EXPECT_FALSE((*MakeRegularizer(o))->Ridge().has_value());
+}
+
 }  // namespace
 }  // namespace tacit

@@ -19,6 +19,7 @@ struct AbsoluteDeviationLink {
   }
   static double Curvature(double, double) { return 0.0; }
   static bool Right(double, double) { return false; }
+  static Kink KinkOf(double label) { return {label, -1.0, 1.0}; }
 };
 
 struct HuberLink {

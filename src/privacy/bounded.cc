@@ -29,6 +29,11 @@ double DivDown(double c, double n) {
   return std::fma(q, n, -c) > 0 || q < 1e-290 ? NextDown(q) : q;
 }
 
+double MulDown(double a, double b) {
+  const double p = a * b;
+  return std::fma(a, b, -p) < 0 || p < 1e-290 ? NextDown(p) : p;
+}
+
 // weight = min(1, c/norm), rounded down; a record that cannot be measured, or whose weight would lose its
 // digits, is the zero vector.
 void ClipWeights(View norm, double c, Span weight) {
@@ -72,7 +77,27 @@ SumUnit UnitOf(const Dataset& d) {
   return {};
 }
 
+// What all of M terms of length C/M and a relative error of 2⁻⁴⁷ each may err by, in units of C/M.
+double ArgminSlack(double records) {
+  const auto terms = static_cast<std::size_t>(records) + 1;
+  return 0x1p-30 + 8 * static_cast<double>(terms) * (Gamma(terms + 2) + 0x1p-46);
+}
+
 }  // namespace
+
+std::size_t StrongProblem::StepsFor(double curvature, double smoothness) {
+  // (1 − sκ)ᵏ = ((L − κ)/(L + κ))ᵏ ≤ 2⁻⁵⁰.
+  const double ratio = (smoothness - curvature) / (smoothness + curvature);
+  if (!(ratio > 0)) return 2;
+  return 2 + static_cast<std::size_t>(std::ceil(std::min(1e9, -50 * std::log(2.0) / std::log(ratio))));
+}
+
+double StrongProblem::Smoothness(const Objective& f, std::size_t more_terms) const {
+  const std::optional<double> c = f.Smoothness(1.0);
+  TACIT_CHECK(c && f.clips_to_smooth());
+  const double share = DivUp(AddUp(records, static_cast<double>(more_terms)), records);
+  return AddUp(curvature, MulUp(MulUp(*c, share), MulUp(row_bound, row_bound)));
+}
 
 Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
   Project(v.value_, c);
@@ -162,10 +187,61 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   return Bounded(s.sum_, c, m, f.Roundings(m), UnitOf(shard.dataset()));
 }
 
+L2Bound Bounded::ArgminBound(L2Bound c, double records, double curvature) {
+  TACIT_CHECK(records >= 1 && curvature > 0);
+  return L2Bound::Proven(
+      MulUp(DivUp(c.value(), MulDown(records, curvature)), AddUp(1.0, ArgminSlack(records))));
+}
+
+// One gradient step w ← w − s∇F(w), at most. Contracts: see Bounded::Argmin.
+//
+// What a computed step errs by, divided by s, with W a bound on ‖w‖ and B = C(M + n)/M on the mean:
+//   margins      aᵀw errs by γ_{d+2} R W, and the slope by c times that: c R² γ_{d+2} W (M + n)/M in the mean
+//   slopes       64 roundings, generously; after clipping that is 64 u C a record
+//   weights      the norms are inflated by up to 2⁻⁴⁸, so a clipped record is shorter than C by 2⁻⁴⁷ C
+//   the sum      γ_{m+2} B
+//   the rest     w, b and the mean are added: 6 u (B + κW + ‖b‖), and w − s·g rounds: u W/s
+Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem& p, L2Bound c,
+                        ClipSpace& s) {
+  const Shard& shard = data.value_;
+  const std::size_t m = shard.size(), d = p.start.size();
+  const SumUnit unit = UnitOf(shard.dataset());
+  TACIT_CHECK(shard.dataset().person_bound != PersonBound::kSum);  // a person's sum is no gradient of F
+  TACIT_CHECK(static_cast<double>(m) <= p.records + static_cast<double>(unit.terms));
+  TACIT_CHECK(p.linear.size() == d && p.curvature > 0 && p.row_bound > 0 && std::isfinite(p.row_bound));
+  const double kappa = p.curvature, smooth = p.Smoothness(f, unit.terms);
+  const double step = 2 / (smooth + kappa) * (1 - 0x1p-40);
+  const double most = c.value() * (1 + static_cast<double>(unit.terms) / p.records);  // B
+  const double pull = Norm(p.linear), from = Norm(p.start);
+  // ‖w − w*‖ never grows, and ‖start − w*‖ ≤ ‖∇F(start)‖/κ ≤ (B + κ‖start‖ + ‖b‖)/κ.
+  const double reach = 1.01 * (from + 2 * (most + kappa * from + pull) / kappa);  // W
+  const double error = most * (64 * kUnitRoundoff + 0x1p-47 + Gamma(m + 2)) +
+                       (smooth - kappa) * Gamma(d + 2) * reach +
+                       6 * kUnitRoundoff * (most + kappa * reach + pull) + kUnitRoundoff * reach / step;
+  const bool exact =
+      2 * error <= c.value() / p.records * ArgminSlack(p.records) && reach < 0x1p90 && p.row_bound < 0x1p90;
+  s.term_.assign(p.start.begin(), p.start.end());
+  s.norm_.resize(m);
+  s.weight_.resize(m);
+  for (std::size_t k = 0; exact && k < p.steps; ++k) {
+    s.sum_.assign(d, 0.0);
+    f.RecordNorms(shard, s.term_, s.work_, s.norm_);
+    for (std::size_t l = 0; l < m; ++l)
+      if (!(shard.norm(l) <= p.row_bound) || !(std::abs(shard.label(l)) <= 0x1p400)) s.norm_[l] = kInf;
+    ClipWeights(s.norm_, c.value(), s.weight_);
+    f.WeightedSum(shard, s.term_, s.work_, s.weight_, s.sum_);
+    for (std::size_t j = 0; j < d; ++j)
+      s.term_[j] -= step * (s.sum_[j] / p.records + (kappa * s.term_[j] - p.linear[j]));
+  }
+  shard.Done(0, m);
+  const L2Bound bound = ArgminBound(c, p.records, kappa);
+  return Bounded(s.term_, bound, bound, std::max<std::size_t>(1, m), 0, unit);
+}
+
 // The computed sum of a person's gradients depends on that person's rows and x alone, and Project puts it in
 // the ball whatever it is: its own roundings cost nothing. What is left are those of the sum over persons.
 Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2Bound c, ClipSpace& s) {
-  TACIT_CHECK(shard.contiguous());      // a selection of rows could cut a person in two
+  TACIT_CHECK(shard.contiguous());  // a selection of rows could cut a person in two
   const std::size_t m = shard.size();
   std::size_t persons = 0;
   s.sum_.assign(x.size(), 0.0);
@@ -191,11 +267,11 @@ Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2B
 L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, std::size_t roundings,
                              SumUnit unit) {
   const double factor = (adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * static_cast<double>(unit.terms);
-  if (adjacency == Adjacency::kAddOrRemove || unit.person) {      // the neighbour may have more
+  if (adjacency == Adjacency::kAddOrRemove || unit.person) {  // the neighbour may have more
     terms += unit.terms;
     if (roundings != 0) roundings += unit.terms;
   }
-  if (terms == 0) return c;     // an empty client has nothing to move; any positive bound is true
+  if (terms == 0) return c;  // an empty client has nothing to move; any positive bound is true
   const double slack =
       roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(terms)), c.value());
   return L2Bound::Proven(AddUp(MulUp(factor, c.value()), slack));
@@ -218,12 +294,43 @@ Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x,
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   shard.Done(0, m);
   for (double& v : s.sum_)
-    if (!std::isfinite(v)) v = 0.0;      // a defined value; unreachable where a bound holds
+    if (!std::isfinite(v)) v = 0.0;  // a defined value; unreachable where a bound holds
   std::optional<L2Bound> bound;
   // A record's bound says nothing of a person.
   if (shard.dataset().person_bound != PersonBound::kNone) return Unbounded(s.sum_, bound, m, f.Roundings(m));
   if (const auto b = f.RecordBound(shard.row_bound()); b && std::isfinite(*b)) bound = L2Bound::Proven(*b);
   return Unbounded(s.sum_, bound, m, f.Roundings(m));
+}
+
+Unbounded Unbounded::Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem& p,
+                            ClipSpace& s) {
+  const Shard& shard = data.value_;
+  const std::size_t m = shard.size(), d = p.start.size();
+  StrongProblem own = p;
+  own.row_bound = 0;
+  const auto counts = [&](std::size_t l) {
+    return shard.norm(l) < 0x1p250 && std::abs(shard.label(l)) <= 0x1p400;
+  };
+  for (std::size_t l = 0; l < m; ++l)
+    if (counts(l)) own.row_bound = std::max(own.row_bound, shard.norm(l));
+  const double smooth = own.Smoothness(f), step = 2 / (smooth + p.curvature) * (1 - 0x1p-40);
+  const std::size_t steps = std::max(p.steps, StrongProblem::StepsFor(p.curvature, smooth));
+  s.term_.assign(p.start.begin(), p.start.end());
+  s.norm_.resize(m);
+  s.weight_.resize(m);
+  for (std::size_t k = 0; k < std::min<std::size_t>(steps, 100000); ++k) {
+    s.sum_.assign(d, 0.0);
+    f.RecordNorms(shard, s.term_, s.work_, s.norm_);
+    for (std::size_t l = 0; l < m; ++l) s.weight_[l] = counts(l) && s.norm_[l] < kInf ? 1.0 : 0.0;
+    f.WeightedSum(shard, s.term_, s.work_, s.weight_, s.sum_);
+    for (std::size_t j = 0; j < d; ++j)
+      s.term_[j] -= step * (s.sum_[j] / p.records + (p.curvature * s.term_[j] - p.linear[j]));
+  }
+  shard.Done(0, m);
+  for (double& v : s.term_)
+    if (!std::isfinite(v)) v = 0.0;
+  // What would bound it is what bounds Bounded::Argmin, and its steps are not so many: charged as unbounded.
+  return Unbounded(s.term_, std::nullopt, m, 0);
 }
 
 std::optional<L2Bound> Unbounded::Sensitivity(Adjacency adjacency) const {

@@ -31,6 +31,22 @@ struct SumUnit {
 class Entrusted;
 class EntrustedSum;
 
+// F(w) = (1/M) Σ_l H_l(w) + (κ/2)‖w‖² − ⟨b, w⟩ over the records of a client, where ∇H_l = clip_C(∇f_l). For
+// an objective that clips_to_smooth() this is κ-strongly convex, with a gradient that changes by at most L =
+// κ + c R² (M + n)/M per unit of length: c = Smoothness(1) of the objective, R = row_bound, and n the terms
+// that may come. All of it is public.
+struct StrongProblem {
+  double records = 1;  // M
+  double curvature = 1;  // κ > 0
+  View linear;  // b
+  View start;  // where the minimisation begins
+  double row_bound = 1;  // R: a longer row counts as absent
+  std::size_t steps = 100;  // of gradient descent, always as many
+  // Steps that bring the minimiser to 2⁻⁵⁰ of the distance of `start` from it.
+  static std::size_t StepsFor(double curvature, double smoothness);
+  double Smoothness(const Objective&, std::size_t more_terms = 1) const;  // L
+};
+
 // v = Σ over units of a term with ‖term‖₂ ≤ C. Refers to the ClipSpace (or vector) it was made in
 // and is valid until that is used again.
 //
@@ -73,6 +89,18 @@ class Bounded {
   // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
   // clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
   static Bounded ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace&);
+
+  // A minimiser: the last of `steps` points w ← w − s∇F(w), s = 2/(L + κ), rounded down. A step brings two
+  // points together by 1 − sκ, and is moved by at most 2sC/M when a record is replaced; so the last points
+  // for two neighbours are at most (2C/M)·s·Σ_i (1 − sκ)^i ≤ 2C/(Mκ) apart, for any number of steps, as the
+  // minimisers are. Floating-point errors of a step add 2e/κ, with a public bound e on them; 2⁻³⁰ of the
+  // above and what sums of M terms need are charged for them, and where the public values are so large that
+  // this would not do, the value is `start`. Rows that are longer than R, and labels beyond 2⁴⁰⁰, contribute
+  // 0.
+  static Bounded Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem&, L2Bound c,
+                        ClipSpace&);
+  // Half of that distance, which its Sensitivity is made of; without data, for planning.
+  static L2Bound ArgminBound(L2Bound c, double records, double curvature);
 
   // Upper bound on ‖v(D) − v(D′)‖₂ over neighbours, floating-point errors included.
   L2Bound Sensitivity(Adjacency) const;
@@ -152,6 +180,8 @@ class EntrustedSum {
 class Unbounded {
  public:
   static Unbounded Sum(const Private<Shard>& data, const Objective& f, View x, ClipSpace&);
+  // The minimiser of StrongProblem with f_l in place of H_l.
+  static Unbounded Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem&, ClipSpace&);
   std::size_t dim() const { return value_.size(); }
   std::optional<L2Bound> Sensitivity(Adjacency) const;
 

@@ -1,0 +1,73 @@
+#pragma once
+
+// What the consensus ADMM keeps at a peer k: its last note w̃_k and a multiplier for every edge,
+//   λ_kl ← λ_kl + ρ(w̃_k − w̃_l),   γ_k = Σ_l λ_kl
+// (G. Mateos, J. A. Bazerque, G. B. Giannakis: Distributed sparse linear regression, IEEE Trans. Signal
+// Processing 2010). Notes are perturbed, and stand on both sides, so all this is a function of notes.
+//
+// An edge's multiplier moves in the rounds in which both of its ends sent, and is dropped at both when one
+// leaves for good. So λ_kl = −λ_lk always, bit for bit, and Σ_k γ_k = 0 whoever is late or leaves.
+#include "algorithms/network.h"
+
+namespace tacit {
+
+class EdgeDuals {
+ public:
+  EdgeDuals(const Problem& problem, std::size_t degree, double rho)
+      : problem_(&problem),
+        rho_(rho),
+        w_(problem.start.empty() ? Vec(problem.dim) : problem.start),
+        lambda_(degree * problem.dim),
+        pull_(problem.dim),
+        degree_(static_cast<std::uint32_t>(degree)) {
+    Axpy(2 * rho * static_cast<double>(degree), w_, pull_);
+  }
+
+  template <class Note>
+  void Hear(const Heard<Note>& heard) {
+    const std::size_t d = w_.size();
+    if (heard.taken()) Copy(*heard.own().w, w_);
+    Fill(pull_, 0.0);
+    degree_ = 0;
+    for (std::size_t i = 0; i < heard.size(); ++i) {
+      double* lambda = lambda_.data() + i * d;
+      if (heard.gone(i)) {
+        Fill(Span(lambda, d), 0.0);
+        continue;
+      }
+      ++degree_;
+      const Vec& note = *heard.note(i).w;
+      if (note.empty()) {      // it has sent nothing: it is where all begin, and λ_kl is still 0
+        Axpy(rho_, w_, pull_);
+        if (!problem_->start.empty()) Axpy(rho_, problem_->start, pull_);
+        continue;
+      }
+      const double step = heard.taken() && heard.fresh(i) ? rho_ : 0.0;
+      Edge(d, rho_, step, w_.data(), note.data(), lambda, pull_.data());
+    }
+  }
+
+  const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it
+  const Vec& pull() const { return pull_; }        // ρ Σ_l (w̃_k + w̃_l) − γ_k
+  double degree() const { return degree_; }        // |N_k|, those that are gone left out
+  View lambda() const { return lambda_; }          // of the neighbours, one after the other
+
+  auto State() { return std::tie(w_, lambda_, pull_, degree_); }
+
+ private:
+  __attribute__((noinline)) static void Edge(std::size_t d, double rho, double step,
+                                             const double* __restrict w, const double* __restrict other,
+                                             double* __restrict lambda, double* __restrict pull) {
+    for (std::size_t j = 0; j < d; ++j) {
+      lambda[j] += step * (w[j] - other[j]);                 // λ_kl ← λ_kl + ρ(w̃_k − w̃_l)
+      pull[j] += rho * (w[j] + other[j]) - lambda[j];
+    }
+  }
+
+  const Problem* problem_;
+  double rho_;
+  Vec w_, lambda_, pull_;
+  std::uint32_t degree_;
+};
+
+}  // namespace tacit

@@ -1,0 +1,103 @@
+#pragma once
+
+// zCDP-NFL: private learning on a graph by linearised ADMM, for losses and penalties with kinks.
+//   F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner: Private networked federated learning for
+//   nonsmooth objectives, eqs. (3), (5), (6).
+//
+// minimise Σ_k f_k(w) + (λ/K) R(w), f_k the mean over the M_k records of peer k and (λ/K) R = (l2/2)‖·‖² + g.
+// Every peer, from w̃_k = start and γ_k = 0, in round n:
+//   w_k  = [ w̃_k/η_n + ρ Σ_l (w̃_k + w̃_l) − γ_k − f_k'(w̃_k) − (λ/K) R'(w̃_k) ] / (2ρ|N_k| + 1/η_n)
+//   w̃_k = w_k + N(0, σ_k²(n) I),  send w̃_k to all neighbours
+//   γ_k += ρ Σ_l (w̃_k − w̃_l)
+// the minimiser of the linearised augmented Lagrangian; (A.1) of the paper prints another, which diverges.
+//
+// What is released is the noisy sum of per-record subgradients, clipped to c₁ in certified mode; w̃_k is
+// post-processing of it, since all else is a function of earlier notes. With σ_k(n)·M_k(2ρ|N_k| + 1/η_n) on
+// the sum, w̃_k has the paper's noise, and a round costs μ = 2c₁/(that): Lemma I. w_k itself is never formed.
+// (ε, δ)-DP-NFL is this method with noise by another composition theorem: nfl_theory.h.
+#include "algorithms/edge_duals.h"
+
+namespace tacit {
+
+struct Nfl {
+  struct Options {
+    double rho = 1;  // ρ
+    StepSize eta;  // η_n
+    L2Bound clip{1.0};  // c₁
+    bool certified = true;
+    Claim claim{"", Epsilon{0.0}, Delta{0.0}};  // paper mode: what the paper says of the run
+    PeerOutput output = PeerOutput::kLast;
+    std::vector<std::uint32_t> rounds;  // the rounds that run, ascending, from 1
+  };
+
+  struct Note {
+    Released<Vec> w;  // w̃_k
+    auto Fields() { return std::tie(w); }
+  };
+
+  struct Factors {
+    double inverse_eta, records, denominator;  // 1/η_n, M_k, 2ρ|N_k| + 1/η_n
+  };
+  static void Step(const Vec& sum, Vec& out, const Vec& w, const Vec& pull, const Problem& p,
+                   const Factors& s) {
+    out.resize(w.size());
+    const double keep = s.inverse_eta - p.l2, part = 1 / s.records;
+    for (std::size_t j = 0; j < w.size(); ++j) out[j] = keep * w[j] + pull[j] - part * sum[j];
+    p.g->AddSubgradient(-1.0, w, out);
+    Scale(1 / s.denominator, out);
+  }
+
+  class Peer {
+   public:
+    Peer(Holding own, std::size_t degree, const Problem& problem, const Mechanism& mechanism,
+         const Options& o,
+         std::shared_ptr<const NoisePlan> sigma)  // noise on the sum, one per round that runs
+        : own_(std::move(own)),
+          problem_(&problem),
+          mechanism_(&mechanism),
+          o_(&o),
+          sigma_(std::move(sigma)),
+          edges_(problem, degree, o.rho) {}
+
+    Status Round(std::uint32_t t, Note& note, Scratch& s) {
+      const NoiseStd sigma = (*sigma_)[t];
+      const Vec& w = edges_.w();
+      if (o_->certified) {
+        const Bounded h = Bounded::ClippedSum(own_.data, *problem_->f, w, o_->clip, s.clip);
+        TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
+      } else {
+        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, w, s.clip);
+        TACIT_OK(
+            mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
+      }
+      const double inverse_eta = 1 / o_->eta.At(o_->rounds[t]);
+      const Factors factors{inverse_eta, static_cast<double>(own_.records),
+                            2 * o_->rho * edges_.degree() + inverse_eta};
+      s.released.Into<&Step>(note.w, w, edges_.pull(), *problem_, factors);
+      return Ok{};
+    }
+
+    void Hear(const Heard<Note>& heard) {
+      edges_.Hear(heard);
+      if (o_->output == PeerOutput::kMean && heard.taken()) mean_.Add(edges_.w());
+    }
+
+    View latest() const { return edges_.w(); }
+    View iterate() const { return mean_.count > 0 ? View(mean_.value) : latest(); }
+    std::array<std::size_t, 1> lengths() const { return {problem_->dim}; }
+    const EdgeDuals& edges() const { return edges_; }
+    auto State() { return std::tuple_cat(edges_.State(), std::tie(mean_.value, mean_.count)); }
+
+   private:
+    Holding own_;
+    const Problem* problem_;
+    const Mechanism* mechanism_;
+    const Options* o_;
+    std::shared_ptr<const NoisePlan> sigma_;
+    EdgeDuals edges_;  // functions of notes: not private
+    RunningMean mean_;
+  };
+};
+static_assert(Networked<Nfl>);
+
+}  // namespace tacit
