@@ -55,14 +55,18 @@ inline std::filesystem::path FolderIn(const std::filesystem::path& output) {
   return {};
 }
 
-// Runs `work` in a child that is killed after `microseconds` (0: let live); it may send doubles, and the
-// largest that arrived comes back.
+// When a run is killed: after some time, or when it has sent so many numbers, after which it waits for it.
+struct Death {
+  std::uint64_t microseconds = 0, numbers = 0;      // both 0: never
+};
+
+// Runs `work` in a child; the largest number that it sent comes back.
 struct Killed {
   bool killed = false;
   double largest = 0;
 };
 template <class Work>
-Killed KillAfter(std::uint64_t microseconds, Work work) {
+Killed KillAt(Death death, Work work) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
@@ -71,16 +75,22 @@ Killed KillAfter(std::uint64_t microseconds, Work work) {
     ::_exit(work(ends[1]) ? 0 : 1);
   }
   ::close(ends[1]);
-  if (microseconds != 0) {
-    ::usleep(static_cast<useconds_t>(microseconds));
-    ::kill(child, SIGKILL);
+  Killed out;
+  auto next = [&, v = 0.0]() mutable {
+    if (::read(ends[0], &v, sizeof v) != sizeof v) return false;
+    out.largest = std::max(out.largest, v);
+    return true;
+  };
+  if (death.microseconds != 0) ::usleep(static_cast<useconds_t>(death.microseconds));
+  for (std::uint64_t i = 0; i < death.numbers && next(); ++i) {
   }
+  if (death.microseconds != 0 || death.numbers != 0) ::kill(child, SIGKILL);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
-  Killed out;
   out.killed = WIFSIGNALED(status);
   EXPECT_TRUE(out.killed || WEXITSTATUS(status) == 0) << "the run failed by itself";
-  for (double v = 0; ::read(ends[0], &v, sizeof v) == sizeof v;) out.largest = std::max(out.largest, v);
+  while (next()) {
+  }
   ::close(ends[0]);
   return out;
 }
@@ -106,11 +116,16 @@ inline void KillRuns(const std::filesystem::path& where, std::size_t kills,
       const fs::path folder = FolderIn(output);
       const bool begun = !folder.empty() && fs::exists(folder / "config.toml");
       const bool last = killed >= kills;
-      const Killed k = KillAfter(last ? 0 : 1 + random.Below(window), [&](int to) {
+      // The last one dies with a round released, however slow the machine: something is left to resume.
+      const Death death = last                  ? Death{}
+                          : killed + 1 == kills ? Death{.numbers = 1}
+                                                : Death{.microseconds = 1 + random.Below(window)};
+      const Killed k = KillAt(death, [&](int to) {
         TrainHooks hooks;
-        hooks.progress = [&](const Progress& p) {
-          if (p.metrics == nullptr) return;      // only what left with a checkpoint was released
+        hooks.progress = [&, sent = std::uint64_t{0}](const Progress& p) mutable {
+          if (p.metrics == nullptr) return;  // only what left with a checkpoint was released
           [[maybe_unused]] const auto n = ::write(to, &p.epsilon, sizeof p.epsilon);
+          while (++sent == death.numbers) ::pause();
         };
         if (begun && !ConfigToResume(folder, {}).ok()) return true;
         return begun ? Resume(folder, {}, hooks).ok() : Train(config, hooks).ok();

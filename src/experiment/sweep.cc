@@ -511,7 +511,9 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
       if (r.contains("metrics") && r["metrics"].is_object())
         for (const auto& [key, unused] : r["metrics"].items())
           Collect(r["metrics"], key.c_str(), key, values);
-      if (r.contains("privacy")) Collect(r["privacy"], "certified_epsilon", "certified_epsilon", values);
+      if (r.contains("privacy"))
+        for (const char* key : {"certified_epsilon", "claimed_epsilon"})
+          Collect(r["privacy"], key, key, values);
       for (const char* key : {"seconds", "bytes_up", "bytes_down"}) Collect(r, key, key, values);
     }
     for (const auto& [key, list] : values) point.metrics[key] = Summarise(list);
