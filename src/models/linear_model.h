@@ -53,16 +53,19 @@ class LinearModel final : public Objective {
                    norm.data() + l);
     for (; l < m; l += kBlock) {
       const std::size_t count = std::min(m - l, kBlock);
-      for (std::size_t k = 0; k < count; ++k) {
-        label[k] = shard.label(l + k);
-        length[k] = shard.norm(l + k);
-        margin[k] = ws.a[l + k];
+      if (shard.contiguous()) {
+        std::copy_n(d.label.data() + shard.begin() + l, count, label);
+        std::copy_n(d.norm.data() + shard.begin() + l, count, length);
+      } else {
+        for (std::size_t k = 0; k < count; ++k) {
+          label[k] = shard.label(l + k);
+          length[k] = shard.norm(l + k);
+        }
       }
+      std::copy_n(ws.a.data() + l, count, margin);
       SlopeBlock(label, length, margin, bound);
-      for (std::size_t k = 0; k < count; ++k) {
-        ws.a[l + k] = margin[k];
-        norm[l + k] = bound[k];
-      }
+      std::copy_n(margin, count, ws.a.data() + l);
+      std::copy_n(bound, count, norm.data() + l);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -672,6 +673,27 @@ TEST(ExpNonPositive, Edges) {
   EXPECT_EQ(ExpNonPositive(-1e308), 0.0);
   EXPECT_EQ(ExpNonPositive(-kInfinity), 0.0);
   EXPECT_TRUE(std::isnan(ExpNonPositive(kNan)));
+}
+
+TEST(Rows, NarrowRowsHaveTheBitsOfAnyOther) {
+  for (std::size_t d = 1; d <= 21; ++d) {
+    Dataset data = test::RandomData(Loss::kLeastSquares, 0, 37, d, 0.9, d);
+    data.value[5 * d] = std::numeric_limits<double>::quiet_NaN();      // weight 0 leaves it out
+    std::vector<std::uint32_t> pick(30);
+    for (std::uint32_t l = 0; l < 30; ++l) pick[l] = l;
+    const Shard whole(data, 3, 30), picked = whole.Pick(pick);
+    const Vec x = test::RandomVec(d, 1.0, 77);
+    Vec a(30), b(30), g(d, 0.25), h(d, 0.25), weight(30, 0.75), slope = test::RandomVec(30, 1.0, 78);
+    Margins(whole, x, 1, 0, 30, a);
+    Margins(picked, x, 1, 0, 30, b);
+    for (std::size_t l = 0; l < 30; ++l)
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(a[l]), std::bit_cast<std::uint64_t>(b[l]));
+    weight[2] = weight[17] = 0;
+    AddRows(whole, slope, 1, weight, g);
+    AddRows(picked, slope, 1, weight, h);
+    EXPECT_EQ(g, h);
+    EXPECT_TRUE(std::isfinite(Norm(g)));
+  }
 }
 
 }  // namespace

@@ -134,6 +134,32 @@ void DenseMargins(const double* const* row, const double* x, std::size_t feature
     }
 }
 
+// The same sums for rows of 4·B features that lie one after the other, with x in registers.
+template <std::size_t B>
+void NarrowMargins(const double* rows, const double* x, std::size_t count, double* out) {
+  Lanes b[B];
+  for (std::size_t i = 0; i < B; ++i) b[i] = Load(x + 4 * i);
+  const auto sum = [&](const double* row) {
+    Lanes s = {};
+    for (std::size_t i = 0; i < B; ++i) s = MulAdd(Load(row + 4 * i), b[i], s);
+    return s;
+  };
+  std::size_t l = 0;
+#ifdef TACIT_LANES_AVX2
+  const auto halves = [](Lanes s) {      // (s0 + s2, s1 + s3)
+    return _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
+  };
+  for (; l + 2 <= count; l += 2) {
+    const double* row = rows + l * 4 * B;
+    _mm_storeu_pd(out + l, _mm_hadd_pd(halves(sum(row)), halves(sum(row + 4 * B))));
+  }
+#endif
+  for (; l < count; ++l) {
+    const Lanes s = sum(rows + l * 4 * B);
+    out[l] = (s[0] + s[2]) + (s[1] + s[3]);
+  }
+}
+
 template <std::size_t R>
 void DenseMarginsOf(const double* const* row, const double* x, std::size_t features, double* out,
                     std::size_t outputs) {
@@ -177,6 +203,11 @@ void AddDenseChunk(const double* const* row, const double* coefficient, std::siz
   constexpr std::size_t kWide = G == 1 ? 8 : G == 2 ? 4 : 2;
   std::size_t j = 0;
   for (; j + 4 * kWide <= features; j += 4 * kWide) AddTile<G, kWide>(row, coefficient, rows, j, g, features);
+  // One sum waits for the one before: tiles side by side hide that.
+  if constexpr (kWide > 4)
+    for (; j + 16 <= features; j += 16) AddTile<G, 4>(row, coefficient, rows, j, g, features);
+  if constexpr (kWide > 2)
+    for (; j + 8 <= features; j += 8) AddTile<G, 2>(row, coefficient, rows, j, g, features);
   for (; j + 4 <= features; j += 4) AddTile<G, 1>(row, coefficient, rows, j, g, features);
   for (; j < features; ++j)
     for (std::size_t c = 0; c < G; ++c) {
@@ -184,6 +215,20 @@ void AddDenseChunk(const double* const* row, const double* coefficient, std::siz
       for (std::size_t r = 0; r < rows; ++r) total = std::fma(coefficient[r * G + c], row[r][j], total);
       g[c * features + j] = total;
     }
+}
+
+// The same for rows of 4·B features that lie one after the other, with g in registers.
+template <std::size_t B>
+void AddNarrow(const double* rows, const double* weight, const double* coefficient, std::size_t count,
+               double* g) {
+  Lanes sum[B];
+  for (std::size_t i = 0; i < B; ++i) sum[i] = Load(g + 4 * i);
+  for (std::size_t l = 0; l < count; ++l) {
+    if (weight[l] == 0) continue;
+    const Lanes w = All(weight[l] * coefficient[l]);
+    for (std::size_t i = 0; i < B; ++i) sum[i] = MulAdd(w, Load(rows + (l * B + i) * 4), sum[i]);
+  }
+  for (std::size_t i = 0; i < B; ++i) Store(g + 4 * i, sum[i]);
 }
 
 template <std::size_t G>
@@ -229,7 +274,20 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
     return;
   }
   std::size_t l = 0;
-  const auto pointer = [&](std::size_t i) { return shard.row(first + i).value; };
+  const double* const dense =
+      shard.contiguous() ? shard.dataset().dense() + shard.begin() * features : nullptr;
+  const auto pointer = [&](std::size_t i) {
+    return dense != nullptr ? dense + (first + i) * features : shard.row(first + i).value;
+  };
+  if (outputs == 1 && dense != nullptr) {
+    switch (features) {
+      case 4: return NarrowMargins<1>(pointer(0), x.data(), count, out.data());
+      case 8: return NarrowMargins<2>(pointer(0), x.data(), count, out.data());
+      case 12: return NarrowMargins<3>(pointer(0), x.data(), count, out.data());
+      case 16: return NarrowMargins<4>(pointer(0), x.data(), count, out.data());
+      default: break;
+    }
+  }
   if (outputs == 1) {
     for (; l + 4 <= count; l += 4) {
       const double* row[4] = {pointer(l), pointer(l + 1), pointer(l + 2), pointer(l + 3)};
@@ -293,6 +351,17 @@ void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View wei
     });
     return;
   }
+  const double* const dense =
+      shard.contiguous() ? shard.dataset().dense() + shard.begin() * features : nullptr;
+  if (outputs == 1 && dense != nullptr && m <= shard.block()) {
+    switch (features) {
+      case 4: return AddNarrow<1>(dense, weight.data(), coefficient.data(), m, g.data());
+      case 8: return AddNarrow<2>(dense, weight.data(), coefficient.data(), m, g.data());
+      case 12: return AddNarrow<3>(dense, weight.data(), coefficient.data(), m, g.data());
+      case 16: return AddNarrow<4>(dense, weight.data(), coefficient.data(), m, g.data());
+      default: break;
+    }
+  }
   const double* row[kChunk];
   double w[kChunk];
   std::size_t at[kChunk];
@@ -304,7 +373,7 @@ void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View wei
     std::size_t rows = 0;
     for (; l < m && rows < kChunk; ++l) {
       if (weight[l] == 0) continue;
-      row[rows] = shard.row(l).value;
+      row[rows] = dense != nullptr ? dense + l * features : shard.row(l).value;
       w[rows] = weight[l];
       at[rows] = l;
       ++rows;
