@@ -22,6 +22,13 @@ class ClientWeights : public ClientRuns {
   RunResult Good(const Sets& sets, const TrainHooks& hooks = {}, const char* where = "runs") const {
     return ClientRuns::Good(Make(sets, where), hooks);
   }
+  // The same run with uniform weights; it leaves no folder.
+  RunResult Uniform(Sets sets) const {
+    sets.push_back({"algorithm.weights", "uniform"});
+    TrainHooks hooks;
+    hooks.write_folder = false;
+    return Good(sets, hooks);
+  }
 };
 
 Sets With(Sets sets, const Sets& more) {
@@ -43,8 +50,7 @@ TEST_F(ClientWeights, EqualRecordsAreUniformWeightsBitForBit) {
         const Sets sets =
             With(sampled ? fixed : Sets{},
                  {{"algorithm.name", name}, {"privacy.trust", trust}, {"privacy.mechanism", "expose"}});
-        const RunResult by_records = Good(sets),
-                        uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
+        const RunResult by_records = Good(sets), uniform = Uniform(sets);
         EXPECT_EQ(by_records.model, uniform.model);
         EXPECT_EQ(by_records.plan.everyone, 20);
         EXPECT_EQ(by_records.plan.expected_weight(), uniform.plan.expected());
@@ -57,7 +63,7 @@ TEST_F(ClientWeights, EqualRecordsAreUniformWeightsBitForBit) {
                        {"privacy.trust", trust},
                        {"privacy.mechanism", "expose"},
                        {"algorithm.clip_quantile", "0.5"}};
-    EXPECT_EQ(Good(sets).model, Good(With(sets, {{"algorithm.weights", "uniform"}})).model);
+    EXPECT_EQ(Good(sets).model, Uniform(sets).model);
   }
 }
 
@@ -68,7 +74,7 @@ TEST_F(ClientWeights, UnequalRecordsCostWhatEqualOnesCost) {
         SCOPED_TRACE(fmt::format("{} {} {}", name, trust, adjacency));
         const Sets sets = With(
             kUneven, {{"algorithm.name", name}, {"privacy.trust", trust}, {"privacy.adjacency", adjacency}});
-        const RunResult r = Good(sets), uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
+        const RunResult r = Good(sets), uniform = Uniform(sets);
         Holds(r.folder);
         EXPECT_EQ(r.certified_epsilon, uniform.certified_epsilon);
         EXPECT_EQ(r.mu, uniform.mu);
@@ -99,8 +105,7 @@ TEST_F(ClientWeights, SecretSamplesCostTheSameAndDivideByExpectedWeights) {
   const Sets poisson = {{"algorithm.sampling", "poisson"}, {"algorithm.sample_rate", "0.25"}},
              fixed = {{"algorithm.sampling", "fixed"}, {"algorithm.sample_clients", "5"}};
   for (const Sets* sampling : {&poisson, &fixed}) {
-    const RunResult r = Good(With(central, *sampling)),
-                    uniform = Good(With(With(central, *sampling), {{"algorithm.weights", "uniform"}}));
+    const RunResult r = Good(With(central, *sampling)), uniform = Uniform(With(central, *sampling));
     Holds(r.folder);
     EXPECT_EQ(r.certified_epsilon, uniform.certified_epsilon);
     EXPECT_EQ(r.releases[0].sigma, uniform.releases[0].sigma);
@@ -115,7 +120,7 @@ TEST_F(ClientWeights, PaperModeClaimsAndCostsTheSame) {
     const Sets sets =
         With(kUneven,
              {{"privacy.trust", trust}, {"algorithm.mode", "paper"}, {"algorithm.noise_multiplier", "5"}});
-    const RunResult r = Good(sets), uniform = Good(With(sets, {{"algorithm.weights", "uniform"}}));
+    const RunResult r = Good(sets), uniform = Uniform(sets);
     Holds(r.folder);
     EXPECT_EQ(r.claimed_epsilon, uniform.claimed_epsilon);
     EXPECT_EQ(r.certified_epsilon, uniform.certified_epsilon);

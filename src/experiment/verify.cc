@@ -875,8 +875,9 @@ bool ParseLine(std::string_view line, T&... fields) {
   const char *at = line.data(), *end = at + line.size();
   bool ok = true, first = true;
   const auto one = [&](auto& field) {
-    if (!std::exchange(first, false)) ok = ok && at != end && *at++ == ',';
+    ok = ok && (first || (at != end && *at == ','));
     if (!ok) return;
+    if (!std::exchange(first, false)) ++at;
     const auto [next, error] = std::from_chars(at, end, field);
     ok = error == std::errc{};
     at = next;
