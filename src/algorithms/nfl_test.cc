@@ -42,9 +42,9 @@ class By final : public RollCall {
 // K peers with m records each on a graph, and everything they share.
 template <Networked A>
 struct World {
-  World(Graph g_, std::size_t m, std::size_t d, Loss loss, PenaltyOptions penalty = {}, double l2 = 0,
+  World(Graph on, std::size_t m, std::size_t d, Loss loss, PenaltyOptions penalty = {}, double l2 = 0,
         std::uint64_t seed = 3)
-      : graph(std::move(g_)),
+      : graph(std::move(on)),
         data(test::RandomData(loss, 2, graph.size() * m, d, 1.0, seed)),
         f(MakeObjective(loss, 2)),
         g(*MakeRegularizer(penalty)) {
@@ -562,7 +562,7 @@ TEST(GradNfl, ARoundIsMetropolisMixingAndASubgradient) {
 }
 
 TEST(GradNfl, WithoutNoiseApproachesTheOptimumAndAFixedStepDoesNot) {
-  double error[2];
+  double error[2] = {1, 0};
   for (const bool falling : {true, false}) {
     World<GradNfl> w(Regular(12, 4, 1), 10, 4, Loss::kLogistic, {}, 0.1);
     w.options.alpha = {.c = 1.0, .falling = falling};

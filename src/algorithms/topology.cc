@@ -385,6 +385,7 @@ Eigen::Index At(std::size_t i) { return static_cast<Eigen::Index>(i); }
 // diagonal_k = Σ_l weight(k, l), off-diagonals sign·weight(k, l).
 template <class Weight>
 Sparse LaplacianOf(const Graph& g, double sign, Weight weight) {
+  const Eigen::Index n = At(g.size());
   std::vector<Eigen::Triplet<double>> entries;
   entries.reserve(g.neighbour.size() + g.size());
   for (std::size_t k = 0; k < g.size(); ++k) {
@@ -396,7 +397,8 @@ Sparse LaplacianOf(const Graph& g, double sign, Weight weight) {
     }
     entries.emplace_back(static_cast<int>(k), static_cast<int>(k), sum);
   }
-  Sparse m(At(g.size()), At(g.size()));
+  TACIT_CHECK(n > 0 && !entries.empty());
+  Sparse m(n, n);
   m.setFromTriplets(entries.begin(), entries.end());
   return m;
 }
