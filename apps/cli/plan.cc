@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli.h"
+#include "experiment/network_plan.h"
 #include "experiment/run.h"
 #include "privacy/gdp.h"
 
@@ -37,8 +38,37 @@ std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& 
   return out;
 }
 
+// The graph, the noise on it, and which allocation suits the output.
+void PrintNetwork(const Plan& p) {
+  const NetworkPlan& n = *p.network;
+  Line("graph",
+       fmt::format("Φ_min = {}, Φ_max = {} of L₋, Φ_max = {} of L₊; spectral gap {} of the Metropolis matrix",
+                   Digits(n.spectrum.phi_min), Digits(n.spectrum.phi_max), Digits(n.spectrum.signless_max),
+                   Digits(n.spectrum.gap)));
+  Line("factor", fmt::format("{:.8g} a round, for peers of the mean degree and strong convexity {}", p.factor,
+                             Digits(p.mu_f)));
+  if (n.noise_term) Line("Theorem II", fmt::format("noise term {} for this schedule", Digits(*n.noise_term)));
+  if (n.bound22)
+    Line("", fmt::format("(22) {}, (23) {}, (24) {}: the sum over rounds to infinity, misprints corrected",
+                         Digits(*n.bound22), Digits(*n.bound23), Digits(*n.bound24)));
+  const bool last = n.output == "last";
+  const Plan::Allocation* best = nullptr;
+  for (const Plan::Allocation& a : p.allocations) {
+    Line(&a == p.allocations.data() ? "allocation" : "",
+         fmt::format("{}: {} of the noise of equal rounds in the last notes, {} in their mean", a.name,
+                     Digits(a.last), Digits(a.mean)));
+    if (best == nullptr || (last ? a.last < best->last : a.mean < best->mean)) best = &a;
+  }
+  if (best != nullptr)
+    Line("best",
+         fmt::format("{} for algorithm.output = \"{}\": {} of the noise of equal rounds; this plan has {}",
+                     best->name, n.output, Digits(last ? best->last : best->mean),
+                     Digits(1 / p.static_over_dynamic)));
+}
+
 void PrintTheory(const Plan& p) {
   fmt::print("\n{}\n", Styled(stdout, Style::kBold, "Theory"));
+  if (p.network) return PrintNetwork(p);
   if (p.gamma > 0)
     Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})",
                              Digits(p.gamma), Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
@@ -136,6 +166,12 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
              Digits(p.clip), DigitsUp(PureCost(p.randomizer->direction().event()).value()),
              Digits(p.randomizer->direction().gamma()),
              DigitsUp(PureCost(p.randomizer->length().event()).value()), p.randomizer->length().k() + 1));
+  else if (p.network && p.network->argmin)
+    Line("release", exposed ? std::string("every peer's minimiser, without noise")
+                            : fmt::format("every peer's minimiser, records' gradients {} norm {} each; "
+                                          "sensitivity up to {}, {} noise",
+                                          p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
+                                          Digits(p.sensitivity), noise));
   else if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
@@ -152,6 +188,20 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                                p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
                                p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
                                noise));
+  if (p.network) {
+    const NetworkPlan& n = *p.network;
+    const auto [least, most] = DegreesOf(n.graph);
+    Line("network", fmt::format("{} of {} peers with {} edges and {} neighbours; no server{}", n.topology,
+                                Grouped(n.graph.size()), Grouped(n.graph.edges()),
+                                least == most ? Grouped(least) : fmt::format("{} to {}", least, most),
+                                n.away.empty() && n.leave.empty()
+                                    ? ""
+                                    : fmt::format("; {} absences", n.away.size() + n.leave.size())));
+    if (!exposed)
+      Line("", fmt::format("noise on a note in the last round: std {} to {}, less for peers with more "
+                           "neighbours and records",
+                           Digits(n.least_noise), Digits(n.most_noise)));
+  }
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
   Line("rounds",
        p.skipped == 0
@@ -159,9 +209,13 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
            : fmt::format("{}, of which the first {} carry so little of the budget that they are skipped",
                          Grouped(p.rounds), Grouped(p.skipped)));
   fmt::print("\n");
-  Table table({"round", "share of μ²", "μ", p.by_client() && p.trust == "local" ? "σ" : "σ of the sum",
-               p.by_client() ? "noise on mean" : "noise on gradient",
-               p.account ? "ε of the plan" : "ε so far"});
+  Table table(
+      {"round", "share of μ²", "μ",
+       (p.by_client() && p.trust == "local") || (p.network && p.network->argmin) ? "σ" : "σ of the sum",
+       p.by_client()                    ? "noise on mean"
+       : p.network && p.network->argmin ? "noise on note"
+                                        : "noise on gradient",
+       p.account ? "ε of the plan" : "ε so far"});
   const std::vector<std::size_t> picked = Spread(p.schedule.size(), rounds);
   const std::vector<double> epsilon = EpsilonAfter(p, picked);
   for (std::size_t i = 0; i < picked.size(); ++i) {

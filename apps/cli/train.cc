@@ -13,6 +13,7 @@ namespace {
 // The metric worth watching: how good the model is, or how far from the optimum.
 std::string Headline(const Metrics& m) {
   if (m.accuracy) return fmt::format("accuracy {:.2f} %", 100 * *m.accuracy);
+  if (m.error) return fmt::format("error {}", Digits(*m.error, 3));
   if (m.optimality) return fmt::format("optimality {}", Digits(*m.optimality, 3));
   if (m.loss) return fmt::format("loss {}", Digits(*m.loss));
   return "";
@@ -31,7 +32,10 @@ void PrintResult(const RunResult& r, const Config& c) {
     table.Add({"accuracy", fmt::format("{:.2f} %  {}", 100 * *r.metrics.accuracy, where)});
   row("loss", r.metrics.loss, where);
   row("optimality", r.metrics.optimality, "by the oracle");
-  row("consensus", r.metrics.consensus, "by the oracle");
+  row("error", r.metrics.error, "of the peers, normalised, by the oracle");
+  row("consensus", r.metrics.consensus, r.plan.network ? "of the peers' models" : "by the oracle");
+  row("primal residual", r.metrics.primal_residual, "of the last notes");
+  row("dual residual", r.metrics.dual_residual, "of the last notes");
   if (!c.data.test.empty()) {
     row("training loss", r.metrics.train_loss, "by the oracle");
     row("training accuracy", r.metrics.train_accuracy, "by the oracle");

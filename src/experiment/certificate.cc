@@ -107,6 +107,16 @@ json Certificate(const RunResult& r, const Config& c) {
                         {"mu_squared_beyond", Number(one.beyond)},
                         {"mu", Number(one.mu)},
                         {"epsilon", Number(one.epsilon)}});
+    if (p.network) {
+      const NetworkPlan::Group& g = p.network->groups[one.noise];
+      releases.back()["rounds_away"] = one.away;
+      if (p.network->argmin) {      // of each of these peers: records, neighbours and κ make the bound
+        releases.back()["records"] = g.records;
+        releases.back()["degree"] = g.degree;
+        releases.back()["curvature"] = g.curvature;
+        releases.back()["bound"] = g.bound;
+      }
+    }
     epsilon_of[one.noise] = one.epsilon;
     sensitivity = std::max(sensitivity, one.sensitivity);
   }
@@ -162,10 +172,16 @@ json Certificate(const RunResult& r, const Config& c) {
                      "every client's clipped update, and with the noise"
       : central    ? "every client, and anyone who sees the models, but not the server: it is "
                      "trusted with every client's clipped update, and with the noise"
+      : p.network  ? "every other client, its neighbours among them, all of them together, and anyone who "
+                     "sees all notes: local differential privacy, no server and no trusted party"
                    : "the server, every other client, and anyone who sees all messages: local "
                      "differential privacy, no "
                      "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
+  json network = NetworkJson(p);
+  for (const char* figure : {"noise_on_notes_least", "noise_on_notes_most", "noise_term", "bound22",
+                             "bound23", "bound24"})      // those are of the plan
+    if (p.network) network.erase(figure);
   return {
       {"format", "tacit-certificate-1"},
       {"tacit", TACIT_VERSION},
@@ -232,6 +248,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"releases", releases},
       {"account", AccountJson(p)},
       {"clients", p.clients},
+      {"network", network},
       {"data",
        {{"source", c.data.source},
         {"rows", p.rows},
@@ -314,6 +331,15 @@ std::string CertificateText(const json& j) {
                                      j.at("enforced").value("indicator", json(nullptr)).is_null()
                                          ? ""
                                          : " times a factor that follows from what was released"));
+  if (const json network = j.value("network", json(nullptr)); !network.is_null()) {
+    const std::size_t gone = network.at("away").size() + network.at("leave").size();
+    line("network",
+         fmt::format("{}, {} peers, {} edges{}", network.at("topology").get<std::string>(),
+                     network.at("peers").get<std::size_t>(), network.at("edges").get<std::size_t>(),
+                     gone == 0 ? "" : fmt::format("; {} absences by the config", gone)));
+    line("model", network.at("output") == "mean" ? "the mean of all noised notes of the peers"
+                                                 : "the mean of the peers' last noised notes");
+  }
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())
     line("test data",

@@ -2,7 +2,7 @@
 
 // A checkpoint: what a stopped run goes on from, bit for bit. Little-endian:
 //   magic "TCTCKPT1" | SHA-256 of the resolved config | the run's figures | server, broadcast and clients,
-//   each as its State() in order | SHA-256 of all before
+//   or notes and peers, each as its State() in order | SHA-256 of all before
 // It holds clients' private state, so the file is its owner's alone, stays in the run folder, and is removed
 // when the run is done; nothing but the run itself can read it here.
 //
@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/network.h"
 #include "core/sha256.h"
 #include "experiment/files.h"
 #include "runtime/answers.h"
@@ -66,15 +66,46 @@ class Checkpoint {
     bool ok = in.GetAll(server.State()) && in.GetAll(down.Fields());
     if constexpr (Resumable<typename A::Client>)
       for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
-    if (!ok || !in.rest.empty())
-      return Fail(Code::kMalformed,
-                  "{}: does not hold the state of this algorithm; it was written by another version: start "
-                  "again with `tacit train`",
-                  name);
+    if (!ok || !in.rest.empty()) return NotOfThis(name);
+    return at;
+  }
+
+  // Without a server: the last note of every peer, and the peers.
+  template <Networked A>
+  static Status SaveNetwork(const std::filesystem::path& file, const Sha256::Digest& config,
+                            const Standing& at, std::vector<typename A::Note>& notes,
+                            std::vector<typename A::Peer>& peers) {
+    TACIT_TRY(Writer out, Writer::Create(file));
+    out.Header(config, at);
+    for (typename A::Note& n : notes) out.PutAll(n.Fields());
+    for (typename A::Peer& p : peers) out.PutAll(p.State());
+    return out.Commit();
+  }
+  template <Networked A>
+  static Result<Standing> LoadNetwork(const std::filesystem::path& file, const Sha256::Digest& config,
+                                      std::vector<typename A::Note>& notes,
+                                      std::vector<typename A::Peer>& peers) {
+    TACIT_TRY(const std::string bytes, ReadWhole(file));
+    Reader in;
+    TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, peers.size(), 0));
+    notes.assign(peers.size(), {});
+    bool ok = true;
+    for (std::size_t k = 0; ok && k < notes.size(); ++k)
+      ok = in.GetAll(notes[k].Fields()) &&
+           (FaultOf(notes[k], peers[k].lengths()) == Fault::kNone ||
+            FaultOf(notes[k], peers[k].lengths()) == Fault::kAbsent);      // no note yet
+    for (std::size_t k = 0; ok && k < peers.size(); ++k) ok = in.GetAll(peers[k].State());
+    if (!ok || !in.rest.empty()) return NotOfThis(file.string());
     return at;
   }
 
  private:
+  static Error NotOfThis(const std::string& name) {
+    return Fail(Code::kMalformed,
+                "{}: does not hold the state of this algorithm; it was written by another version: start "
+                "again with `tacit train`",
+                name);
+  }
   struct Writer {
     AtomicFile file;
     Sha256 hash;

@@ -148,6 +148,9 @@ std::vector<Section> Describe(Config& c) {
              "half the width of the box, the radius of the ball, or the sum on the simplex");
     s.Number("ridge", &c.model.ridge, AtLeast(0), "elastic-net: weight of half the squared norm within g");
     s.Count("group", &c.model.group, AtLeast(1), "group-lasso: so many neighbouring coordinates a group");
+    s.Choice("weight_rule", &c.model.weight_rule, {"given", "data"},
+             "weight as given, or 0.001/clients times the largest entry of |X'y|, from private data: methods "
+             "without a server in paper mode, and epsilon is infinite");
   }
   {
     Section& s =
@@ -271,6 +274,40 @@ std::vector<Section> Describe(Config& c) {
     s.Number(
         "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
         "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");
+    s.Number("rho", &c.algorithm.rho, {.lower = 1e-12, .upper = 1e12},
+             "zcdp-nfl, dp-nfl, p-admm: weight of the agreement along an edge");
+    s.Number("eta", &c.algorithm.eta, {.lower = 1e-12, .upper = 1e12},
+             "zcdp-nfl, dp-nfl: size of the linearised step; zcdp-grad-nfl: of the subgradient step");
+    s.Choice("eta_rule", &c.algorithm.eta_rule, {"fixed", "sqrt"},
+             "eta in every round, or eta divided by the square root of the round");
+    s.Choice("output", &c.algorithm.output, {"last", "mean"},
+             "without a server: a peer's model is its last note, or the mean of all its notes");
+    s.Choice("composition", &c.algorithm.composition, {"basic", "advanced"},
+             "dp-nfl: the composition theorem for (epsilon, delta) behind the noise");
+  }
+  {
+    Section& s = all.emplace_back(
+        "network", "Who talks to whom where there is no server; clients are its peers. All of it is public.");
+    s.Choice("topology", &c.network.topology,
+             {"ring", "torus", "complete", "star", "erdos-renyi", "geometric", "regular", "file"},
+             "the graph; random ones are functions of seed; file: a list of edges");
+    s.Number("degree", &c.network.degree, {.lower = 0, .upper = 0x1p28, .lower_open = true},
+             "erdos-renyi, geometric: mean number of neighbours; regular: of every peer");
+    s.Number("radius", &c.network.radius, AtLeast(0),
+             "geometric: peers in the unit square up to so far apart are neighbours; 0: by degree");
+    s.Count("rows", &c.network.rows, kAnyCount,
+            "torus: peers on one side; 0: as near to a square as their number allows");
+    s.Count("seed", &c.network.seed, kAnyCount, "random graphs: their public seed");
+    s.Count("attempts", &c.network.attempts, {.lower = 1, .upper = 1e6},
+            "random graphs: the first connected one of so many draws");
+    s.Text("file", &c.network.file,
+           "topology = file: lines of two peers, from 0; what follows # is a comment");
+    s.Texts(
+        "away", &c.network.away,
+        "peers that miss rounds, each written \"peer: from-to\", e.g. \"3: 10-20\"; their last notes stand");
+    s.Texts(
+        "leave", &c.network.leave,
+        "peers that leave for good before a round, each written \"peer: round\"; their edges go with them");
   }
   {
     Section& s = all.emplace_back("runtime", "Where it runs; changes nothing in the result.");

@@ -1,8 +1,8 @@
 #pragma once
 
 // An experiment file, parsed and checked: the whole truth of a run. Tables and keys follow the path
-// of the data: data → model → privacy → algorithm → runtime → experiment. Every key is declared once,
-// in Describe(); parser, range checks, help, docs/options.md and the resolved config derive from it.
+// of the data: data → model → privacy → algorithm → network → runtime → experiment. Every key is declared
+// once, in Describe(); parser, range checks, help, docs/options.md and the resolved config derive from it.
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -15,8 +15,8 @@ namespace tacit {
 
 struct Config {
   struct {
-    std::string id;                           // in the cumulative ledger
-    std::string source, test;                 // a known name, a file, or synthetic-…
+    std::string id;  // in the cumulative ledger
+    std::string source, test;  // a known name, a file, or synthetic-…
     std::string format = "auto";
     std::string store = "memory", scratch;
     std::string labels_file, array = "x";
@@ -24,7 +24,7 @@ struct Config {
     std::size_t clients = 10, rows_per_client = 0, uniform = 0;
     std::string split = "blocks";
     double alpha = 0.3;
-    std::vector<double> lower, upper;         // public ranges of the features
+    std::vector<double> lower, upper;  // public ranges of the features
     std::string range = "symmetric";
     double scale = 1.0;
     bool intercept = false;
@@ -36,28 +36,29 @@ struct Config {
     std::string label_column, group_column, person_column, separator = ",";
     std::vector<std::string> columns, drop, one_hot, fill, missing_indicator, bounds;
     double missing = 0.0;
-    std::size_t records_per_person = 0, persons = 0;          // 0: not given
-    double density = 0.1, label_noise = 0.05, heterogeneity = 0.0;     // synthetic only
+    std::size_t records_per_person = 0, persons = 0;  // 0: not given
+    double density = 0.1, label_noise = 0.05, heterogeneity = 0.0;  // synthetic only
   } data;
   struct {
     std::string name = "logistic";
-    std::size_t classes = 0;                  // softmax, mlp, cnn; 0: from the data set's public facts
+    std::size_t classes = 0;  // softmax, mlp, cnn; 0: from the data set's public facts
     double threshold = 1.0;
-    std::vector<double> hidden = {200};       // mlp and cnn: whole numbers
+    std::vector<double> hidden = {200};  // mlp and cnn: whole numbers
     std::string activation = "relu";
-    std::vector<double> image = {1, 28, 28}, filters = {4, 8};     // cnn: whole numbers
+    std::vector<double> image = {1, 28, 28}, filters = {4, 8};  // cnn: whole numbers
     std::size_t kernel = 4;
     std::string pooling = "max";
     bool convolution_relu = false;
     double l2 = 0.0;
     std::string penalty = "none";
     double weight = 0.0, radius = 10.0, ridge = 0.0;
-    std::vector<double> weights;              // of the l1 norm, one per parameter; empty: weight
+    std::vector<double> weights;  // of the l1 norm, one per parameter; empty: weight
     std::size_t group = 1;
+    std::string weight_rule = "given";
   } model;
   struct {
     double epsilon = 1.0, delta = 1e-5;
-    std::vector<double> budgets;              // ε per client; empty: epsilon for everyone
+    std::vector<double> budgets;  // ε per client; empty: epsilon for everyone
     std::string unit = "record", person_bound = "records";
     std::string trust = "local";
     std::string adjacency = "replace-one";
@@ -90,7 +91,16 @@ struct Config {
     std::size_t participations = 0;  // local trust; 0: all rounds
     std::string weights = "uniform";
     double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
+    double rho = 1.0, eta = 0.1;  // without a server: weight of an edge, step size
+    std::string eta_rule = "fixed", output = "last", composition = "advanced";
   } algorithm;
+  struct {
+    std::string topology = "ring";
+    double degree = 3.0, radius = 0.0;
+    std::size_t rows = 0, seed = 1, attempts = 1;
+    std::string file;
+    std::vector<std::string> away, leave;  // "peer: from-to", "peer: round"
+  } network;
   struct {
     std::string name = "threads";
     std::size_t threads = 0;  // 0: one per core

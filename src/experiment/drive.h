@@ -1,7 +1,7 @@
 #pragma once
 
 // The loop around a runtime: reserves budget ahead, measures, traces, and keeps checkpoints. It is the same
-// for every algorithm that has a server.
+// for every algorithm, with a server (Drive) or without (drive_network.h).
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -24,37 +24,22 @@ double MeanIterate(const std::vector<Client>& clients, Vec& mean) {
   return consensus / static_cast<double>(clients.size());
 }
 
-// Cohort: the clients, where they remember; a ClientSource, where they do not.
-template <Coordinated A, class Cohort>
-class Drive {
-  static constexpr bool kRemember = std::is_same_v<Cohort, std::vector<typename A::Client>>;
-
+// What does not depend on the runtime.
+class DriveLoop {
  public:
-  Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
-      : s_(s),
-        r_(r),
-        server_(server),
-        clients_(clients),
-        who_(who),
-        noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
-                                                      : NoiseSource{}),
-        runtime_(Threads(s), noise_),
-        charges_(PlannedCharges(s)),
-        every_(s.config.experiment.trace_every != 0 ? s.config.experiment.trace_every
-                                                    : std::max<std::size_t>(1, s.plan.schedule.size() / 100)),
-        mean_(s.plan.dim),
-        ahead_(s.plan.clients, MuSquared{0.0}) {}
+  DriveLoop(const DriveLoop&) = delete;
+  DriveLoop& operator=(const DriveLoop&) = delete;
+  virtual ~DriveLoop() = default;
 
   Status Run() {
-    r_.threads = runtime_.threads();
+    r_.threads = threads();
     TACIT_TRY(const Standing from, Begin());
-    // Who had a turn in earlier processes.
-    if (s_.plan.turns != 0 && from.rounds_done > 0) who_.Begin(s_.plan.schedule[r_.rounds_done - 1].round);
+    if (from.rounds_done > 0) Returned();
     begin_ = std::chrono::steady_clock::now();
     if (!from.finished) {
       const Watcher watcher{.before = [this](std::uint32_t round) { return Before(round); },
                             .after = [this](const RoundReport& report) { return After(report); }};
-      Status done = Go(from.rounds_done == 0, watcher);
+      Status done = Go(static_cast<std::size_t>(from.rounds_done), watcher);
       if (!done.ok()) {
         if (done.error().code != Code::kInterrupted) return done;
         r_.interrupted = true;
@@ -68,42 +53,46 @@ class Drive {
     return Ok{};
   }
 
- private:
+ protected:
+  DriveLoop(Session& s, RunResult& r)
+      : s_(s),
+        r_(r),
+        noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
+                                                      : NoiseSource{}),
+        mean_(s.plan.dim),
+        charges_(PlannedCharges(s)),
+        every_(s.config.experiment.trace_every != 0 ? s.config.experiment.trace_every
+                                                    : std::max<std::size_t>(1, s.plan.schedule.size() / 100)),
+        ahead_(s.plan.clients, MuSquared{0.0}) {}
+
+  // The runtime's part.
+  virtual unsigned threads() const = 0;
+  virtual Status Go(std::size_t rounds_done, const Watcher&) = 0;  // all rounds that are left
+  virtual Metrics Measured() = 0;  // the model into mean_, and what there is to say of it
+  virtual Status Save(const Standing&) = 0;
+  virtual Result<Standing> Load(std::size_t planned) = 0;
+  virtual void Describe(nlohmann::json&) const {}  // adds to a line of the trace
+  virtual void Expect() {}  // the round that comes now will be traced
+  virtual void Returned() {}  // earlier processes made r_.rounds_done rounds
+
   static unsigned Threads(const Session& s) {
     if (s.hooks.threads != 0) return s.hooks.threads;
     if (s.config.runtime.threads != 0) return static_cast<unsigned>(s.config.runtime.threads);
     return std::max(1u, std::thread::hardware_concurrency());
   }
-  std::span<typename A::Client> Remembering() {
-    if constexpr (kRemember)
-      return clients_;
-    else
-      return {};
-  }
-  Status Go(bool first, const Watcher& watcher) {
-    if constexpr (kRemember)
-      return first ? runtime_.Run(server_, clients_, who_, watcher)
-                   : runtime_.Resume(server_, clients_, who_, watcher);
-    else
-      return first ? runtime_.Run(server_, clients_, watcher) : runtime_.Resume(server_, clients_, watcher);
-  }
-  // The model into mean_; how far the clients' models are from it, where they have their own.
-  std::optional<double> Model() {
-    if constexpr (HasModel<typename A::Server>) {
-      Copy(server_.model(), mean_);
-      return std::nullopt;
-    } else {
-      return MeanIterate(clients_, mean_);
-    }
-  }
-  Metrics Measured() {
-    const auto consensus = Model();
-    Metrics m = Measure(s_, mean_, consensus);
-    if constexpr (requires { server_.mean_square(); })
-      if (made_ > 0) m.step_size = server_.step_size(), m.mean_square = server_.mean_square();
-    if (made_ == 0 && !r_.trace.empty())      // resumed at its end: as the trace has them
-      m.step_size = r_.trace.back().second.step_size, m.mean_square = r_.trace.back().second.mean_square;
-    return m;
+  std::filesystem::path File(const char* name) const { return r_.folder / name; }
+
+  Session& s_;
+  RunResult& r_;
+  NoiseSource noise_;
+  Vec mean_;
+  std::size_t made_ = 0;  // rounds of this process
+
+ private:
+  // Whether the round after k others is traced.
+  bool Traced(std::size_t k) const {
+    return k + 1 == s_.plan.schedule.size() || (k + 1) % every_ == 0 ||
+           k + s_.config.experiment.tail >= s_.plan.schedule.size();
   }
   // Over the last rounds of the trace.
   void Average(Metrics& m) const {
@@ -124,7 +113,6 @@ class Drive {
   double Elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  std::filesystem::path File(const char* name) const { return r_.folder / name; }
 
   // At the first round, or where the folder's checkpoint stands.
   Result<Standing> Begin() {
@@ -133,8 +121,7 @@ class Drive {
     from.spent.assign(s_.plan.clients, MuSquared{0.0});
     if (s_.resuming) {
       const std::size_t planned = s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0;
-      auto found = Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned,
-                                       server_, runtime_.down(), Remembering());
+      auto found = Load(planned);
       if (found.ok())
         from = *std::move(found);
       else if (found.error().code != Code::kNotFound)      // none: nothing had left before the crash
@@ -207,6 +194,7 @@ class Drive {
   Status Before(std::uint32_t round) {
     if (s_.hooks.interrupt != nullptr && s_.hooks.interrupt->load())
       return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, s_.plan.rounds);
+    if (Traced(r_.rounds_done)) Expect();
     // A plan is durable as a whole before the first round.
     if (s_.vault == nullptr || s_.plan.account || r_.rounds_done < reserved_until_) return Ok{};
     // As many rounds again as were made: few writes, and a crash never costs more than was spent.
@@ -231,8 +219,7 @@ class Drive {
       r_.bytes_down += report.bytes_down;
       r_.answers.Add(report.answers);
     }
-    const bool point =
-        report.last || (k + 1) % every_ == 0 || k + s_.config.experiment.tail >= s_.plan.schedule.size();
+    const bool point = report.last || Traced(k);
     if (point || Elapsed() - shown_ > 0.1) {
       shown_ = Elapsed();
       epsilon_ = s_.plan.account
@@ -250,9 +237,7 @@ class Drive {
                                {"bytes_up", r_.bytes_up},
                                {"bytes_down", r_.bytes_down},
                                {"metrics", ToJson(*latest_)}};
-        if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
-        if constexpr (requires { server_.clip_scale(); })
-          line["clip"] = Number(s_.plan.clip * server_.clip_scale());
+        Describe(line);
         if (!s_.plan.secret()) line["answered"] = report.answers.taken;
         if (const nlohmann::json missed = Missed(r_.answers); !missed.empty()) line["missed"] = missed;
         held_ += line.dump() + "\n";
@@ -286,8 +271,7 @@ class Drive {
     if (s_.book->plan() != nullptr)
       at.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
-    TACIT_OK(Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
-                                 Remembering()));
+    TACIT_OK(Save(at));
     TACIT_OK(s_.run_vault->CountReleased(r_.rounds_done));
     trace_ << held_ << std::flush;
     if (!trace_)
@@ -303,18 +287,9 @@ class Drive {
     return Ok{};
   }
 
-  Session& s_;
-  RunResult& r_;
-  typename A::Server& server_;
-  Cohort& clients_;
-  Participants& who_;
-  NoiseSource noise_;
-  ThreadRuntime<A> runtime_;
   std::vector<std::vector<MuSquared>> charges_;
   std::size_t every_;
-  Vec mean_;
   std::vector<MuSquared> ahead_;
-  std::size_t made_ = 0;  // rounds of this process
   std::size_t reserved_until_ = 0;  // rounds whose budget is durable
   std::chrono::steady_clock::time_point begin_;
   double seconds_before_ = 0, aside_ = 0;  // of earlier processes; measuring and keeping
@@ -323,6 +298,72 @@ class Drive {
   std::uint64_t trace_bytes_ = 0;
   std::string held_;  // trace lines that wait for their checkpoint
   std::optional<Metrics> latest_;
+};
+
+// With a server. Cohort: the clients, where they remember; a ClientSource, where they do not.
+template <Coordinated A, class Cohort>
+class Drive final : public DriveLoop {
+  static constexpr bool kRemember = std::is_same_v<Cohort, std::vector<typename A::Client>>;
+
+ public:
+  Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
+      : DriveLoop(s, r), server_(server), clients_(clients), who_(who), runtime_(Threads(s), noise_) {}
+
+ private:
+  unsigned threads() const override { return runtime_.threads(); }
+  std::span<typename A::Client> Remembering() {
+    if constexpr (kRemember)
+      return clients_;
+    else
+      return {};
+  }
+  Status Go(std::size_t done, const Watcher& watcher) override {
+    if constexpr (kRemember)
+      return done == 0 ? runtime_.Run(server_, clients_, who_, watcher)
+                       : runtime_.Resume(server_, clients_, who_, watcher);
+    else
+      return done == 0 ? runtime_.Run(server_, clients_, watcher)
+                       : runtime_.Resume(server_, clients_, watcher);
+  }
+  void Returned() override {  // who had a turn
+    if (s_.plan.turns != 0) who_.Begin(s_.plan.schedule[r_.rounds_done - 1].round);
+  }
+  // The model into mean_; how far the clients' models are from it, where they have their own.
+  std::optional<double> Model() {
+    if constexpr (HasModel<typename A::Server>) {
+      Copy(server_.model(), mean_);
+      return std::nullopt;
+    } else {
+      return MeanIterate(clients_, mean_);
+    }
+  }
+  Metrics Measured() override {
+    const auto consensus = Model();
+    Metrics m = Measure(s_, mean_, consensus);
+    if constexpr (requires { server_.mean_square(); })
+      if (made_ > 0) m.step_size = server_.step_size(), m.mean_square = server_.mean_square();
+    if (made_ == 0 && !r_.trace.empty())  // resumed at its end: as the trace has them
+      m.step_size = r_.trace.back().second.step_size, m.mean_square = r_.trace.back().second.mean_square;
+    return m;
+  }
+  void Describe(nlohmann::json& line) const override {
+    if constexpr (requires { server_.step_size(); }) line["step_size"] = Number(server_.step_size());
+    if constexpr (requires { server_.clip_scale(); })
+      line["clip"] = Number(s_.plan.clip * server_.clip_scale());
+  }
+  Status Save(const Standing& at) override {
+    return Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
+                               Remembering());
+  }
+  Result<Standing> Load(std::size_t planned) override {
+    return Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned, server_,
+                               runtime_.down(), Remembering());
+  }
+
+  typename A::Server& server_;
+  Cohort& clients_;
+  Participants& who_;
+  ThreadRuntime<A> runtime_;
 };
 
 }  // namespace tacit

@@ -197,6 +197,7 @@ Status LaunchUnder(Session& s, RunResult& r) {
 
 Status Launch(Session& s, RunResult& r) {
   const std::string& name = s.config.algorithm.name;
+  if (s.plan.network) return LaunchNetwork(s, r);
   if (name == "primal-dual") return LaunchPrimalDual(s, r);
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);

@@ -24,13 +24,16 @@ Oracle::Oracle(const Partition& p, const Objective& f, const Regularizer& g, dou
 }
 
 Status Oracle::Prepare() {
-  if (!(l2_ > 0)) return Ok{};       // not strongly convex: no unique optimum to compare with
+  // Not strongly convex: no unique optimum to compare with, but where a loss has kinks there may be one.
+  if (!(l2_ > 0) && !f_->KinkOf(1.0)) return Ok{};
   Cache& cache = Solutions();
   const std::lock_guard lock(cache.mutex);
   auto at = cache.solved.find(key_);
   if (at == cache.solved.end()) {
-    TACIT_TRY(Solution s, SolveReference(*f_, shards_, l2_, *g_));
-    at = cache.solved.emplace(key_, std::move(s)).first;
+    auto s = SolveReference(*f_, shards_, l2_, *g_);
+    if (!s.ok() && !(l2_ > 0)) return Ok{};
+    if (!s.ok()) return s.error();
+    at = cache.solved.emplace(key_, *std::move(s)).first;
   }
   optimum_ = at->second;
   has_optimum_ = true;
@@ -59,12 +62,20 @@ void Oracle::Measure(View x, std::optional<double> consensus, Metrics& m) {
   }
 }
 
+void Oracle::MeasurePeers(double consensus, Metrics& m) {
+  if (!has_optimum_ || !m.optimality) return;
+  peers_ = true;
+  const double scale = NormSquared(optimum_.x);
+  m.error = *m.optimality + consensus / (scale > 0 ? scale : 1);
+}
+
 std::vector<std::string> Oracle::answered() const {
   if (!measured_) return {};
   std::vector<std::string> names = {"train_loss"};
   if (consensus_) names.push_back("consensus");
   if (accuracy_) names.push_back("train_accuracy");
   if (has_optimum_) names.push_back("optimality");
+  if (peers_) names.push_back("error");
   return names;
 }
 

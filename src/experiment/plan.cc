@@ -8,6 +8,7 @@
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
 #include "experiment/build.h"
+#include "experiment/network_plan.h"
 #include "privacy/calibrate.h"
 #include "privacy/claims.h"
 #include "privacy/joint_release.h"
@@ -27,6 +28,14 @@ const std::vector<AlgorithmEntry>& Algorithms() {
       {"dp-scaffold", "Noble, Bellet, Dieuleveut, AISTATS 2022",
        "federated averaging with control variates, local or central privacy of clients, or of records"},
       {"isrl-dp", "Lowy, Razaviyayn, ICLR 2023", "noisy gradient descent, local privacy of records"},
+      {"zcdp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
+       "linearised ADMM on a graph without a server, for losses with kinks; local privacy of records"},
+      {"dp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
+       "zcdp-nfl with noise by composition theorems for (epsilon, delta)"},
+      {"zcdp-grad-nfl", "Nedic, Ozdaglar, IEEE TAC 2009",
+       "subgradient method on a graph without a server, local privacy of records"},
+      {"p-admm", "Ding, Gong, Pan, Han, 2019",
+       "ADMM on a graph without a server, for smooth objectives; local privacy of records"},
   };
   return kTable;
 }
@@ -151,9 +160,6 @@ Result<PublicFacts> FactsWithoutData(const Config& c) {
   return f;
 }
 
-namespace {
-
-// μ² as a budget: rounded down, where charges are rounded up. Calibrate leaves room for both.
 MuSquared BudgetOf(Mu mu) { return MuSquared::Proven(std::max(0.0, NextDown(mu.value() * mu.value()))); }
 
 Result<Adjacency> ParseAdjacency(const std::string& name) {
@@ -162,8 +168,7 @@ Result<Adjacency> ParseAdjacency(const std::string& name) {
   return Fail(Code::kInvalidArgument, "privacy.adjacency = \"{}\": unknown", name);
 }
 
-// Public constants that fit each other, said before any data is read.
-Status CheckConstants(const Config& c) {
+Status CheckData(const Config& c) {
   const auto& d = c.data;
   if (d.lower.size() != d.upper.size())
     return Fail(Code::kInvalidArgument,
@@ -177,6 +182,23 @@ Status CheckConstants(const Config& c) {
     return Fail(Code::kInvalidArgument, "data.scale = 0: every feature would be 0; give another constant");
   if (d.separator.size() != 1)
     return Fail(Code::kInvalidArgument, "data.separator = \"{}\": must be one character", d.separator);
+  return Ok{};
+}
+
+namespace {
+
+// Public constants that fit each other, said before any data is read.
+Status CheckConstants(const Config& c) {
+  TACIT_OK(CheckData(c));
+  const auto& d = c.data;
+  if (!c.network.away.empty() || !c.network.leave.empty())
+    return Fail(Code::kInvalidArgument,
+                "network.away, network.leave: are for methods without a server; leave them out with {}",
+                c.algorithm.name);
+  if (c.model.weight_rule != "given")
+    return Fail(Code::kUnsupported,
+                "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
+                c.model.weight_rule);
   const bool by_client = c.privacy.unit == "client", primal_dual = c.algorithm.name == "primal-dual";
   if (by_client && primal_dual)
     return Fail(Code::kUnsupported,
@@ -585,6 +607,7 @@ Status PlanByUnit(const Config& c, Plan& p) {
 }  // namespace
 
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
   TACIT_OK(CheckConstants(c));
   Plan p;
   const AlgorithmEntry& entry =

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.h"
+#include "algorithms/topology.h"
 #include "experiment/config.h"
 #include "privacy/accountant.h"
 #include "privacy/gdp.h"
@@ -32,6 +33,31 @@ struct PlannedRound {
   double mu = 0;  // charged, rounding and lattice included; of the clients with the largest budget
   double sigma = 0;  // noise std on the released sum
   double noise_on_mean = 0;  // σ divided by the records of a client (mean): std on its gradient
+};
+
+// A run without a server: who talks to whom, and when. All of it is public.
+struct NetworkPlan {
+  std::string topology;
+  Graph graph;
+  Spectrum spectrum;
+  double rho = 0, eta = 0;  // 0 where the method has none
+  bool falling = false;  // η_n = eta/√n
+  std::string output, composition;  // composition: dp-nfl; otherwise empty
+  std::vector<std::string> away, leave;  // as the config has them
+  bool argmin = false;  // p-admm: peers release minimisers, not sums of subgradients
+  // Peers with one sequence of noise: groups[i] has Plan::noise[i].
+  struct Group {
+    // p-admm: of each of these peers, and κ = 2ρ·degree + l2 of its subproblem. Otherwise 0.
+    std::size_t records = 0, degree = 0;
+    double curvature = 0;
+    double bound = kInf;  // half of how far a replaced record can move what they release; p-admm only
+    std::vector<bool> away;  // by place in Plan::schedule; empty: never
+    bool here(std::size_t k) const { return away.empty() || !away[k]; }
+  };
+  std::vector<Group> groups;
+  double least_noise = 0, most_noise = 0;  // std on w̃ in the last round, over the peers
+  // Of Theorem II, for the noise of this plan; of (22)–(24), where it falls by a constant factor.
+  std::optional<double> noise_term, bound22, bound23, bound24;
 };
 
 struct Plan {
@@ -105,6 +131,7 @@ struct Plan {
     double last = 1, mean = 1;
   };
   std::vector<Allocation> allocations;
+  std::shared_ptr<const NetworkPlan> network;  // null: there is a server
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
 
@@ -129,6 +156,10 @@ Result<Plan> MakePlan(const Config&, const PublicFacts&);
 // has without weights (every client is charged as the one with the most records), and its mean, Σ w_i Δ_i / Σ
 // w_i, has noise of σ/Σ w_i instead of σ/M.
 void SetWeights(Plan&, const std::vector<std::size_t>& records);
+// Parts of it that plans of every kind share.
+Status CheckData(const Config&);  // public constants of [data] that fit each other
+Result<Adjacency> ParseAdjacency(const std::string& name);
+MuSquared BudgetOf(Mu);  // rounded down, where charges are rounded up; Calibrate leaves room for both
 
 // Short name, paper, one line: the table of everything `algorithm.name` accepts.
 struct AlgorithmEntry {

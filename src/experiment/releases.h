@@ -27,6 +27,7 @@ struct Releases {
   std::vector<double> sigma;
   std::vector<std::size_t> rounds;  //   how many rounds each lasted. Both empty without noise
   std::size_t turns = 0;  // where clients are sampled in public: rounds of the client with the most
+  std::size_t away = 0;  // without a server: rounds that these peers missed; they are not in `rounds`
   double beyond = 0;  // μ² charged on top: reserved by a process that ended unexpectedly
   double mu = 0, epsilon = 0;  // of any one of these clients, upper bounds; mu is ∞ with a plan
 };

@@ -15,6 +15,7 @@
 #include "data/npy.h"
 #include "experiment/files.h"
 #include "experiment/json_number.h"
+#include "experiment/network_plan.h"
 #include "experiment/session.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
@@ -161,6 +162,33 @@ std::string Weights(const Plan& p, std::span<const std::size_t> records) {
   return text;
 }
 
+// λ₁ = 0.001‖Xᵀy‖∞ of all records, as every peer's part of it: private, and charged as such.
+double WeightFromData(const Dataset& d, std::size_t peers) {
+  Vec sum(d.features);
+  const Shard all(d, 0, d.rows());
+  for (std::size_t l = 0; l < d.rows(); ++l) {
+    const Row row = all.row(l);
+    for (std::size_t j = 0; j < row.size; ++j)
+      sum[row.index == nullptr ? j : row.index[j]] += row.value[j] * all.label(l);
+  }
+  double most = 0;
+  for (const double v : sum) most = std::max(most, std::abs(v));
+  return std::isfinite(most) ? 0.001 * most / static_cast<double>(peers) : 0.0;
+}
+
+// The graph of a run beside its config. A run that goes on has the one it began with.
+Status KeepGraph(const Graph& graph, const fs::path& folder) {
+  const std::string edges = EdgeList(graph);
+  std::error_code ec;
+  if (!fs::exists(folder / "graph.txt", ec)) return WriteWhole(folder / "graph.txt", edges);
+  TACIT_TRY(const std::string kept, ReadWhole(folder / "graph.txt"));
+  if (kept == edges) return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "{}: the network has changed since the run began; put network.file back as it was, or start "
+              "again with `tacit train`",
+              folder.string());
+}
+
 Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume) {
   Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
   const auto planned = FactsWithoutData(config);
@@ -214,7 +242,10 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   }
   if (s.plan.by_records) SetWeights(s.plan, real.records);      // public, as the config declares
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
-  TACIT_TRY(s.regularizer, BuildRegularizer(config));
+  Config weighted = config;  // paper mode may take the weight of its penalty from the data
+  if (config.model.weight_rule == "data")
+    weighted.model.weight = WeightFromData(s.partition.data, s.plan.clients);
+  TACIT_TRY(s.regularizer, BuildRegularizer(weighted));
   if (!s.plan.randomizer) {
     TACIT_TRY(s.mechanism, MakeMechanism(config.privacy.mechanism));
   }
@@ -249,6 +280,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(lock.Take(r.folder));
     r.run = r.folder.filename().string();
     if (!s.resuming) TACIT_OK(WriteWhole(r.folder / "config.toml", ToToml(config)));
+    if (s.plan.network) TACIT_OK(KeepGraph(s.plan.network->graph, r.folder));
     const std::string unit = s.plan.by_client()
                                  ? ClientUnitText(config)
                                  : UnitText(s.plan.unit, s.plan.person_bound, s.plan.records_per_person);
@@ -284,9 +316,11 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   // When a run stops early may depend on what it released, so then the whole plan counts; but a run that
   // released nothing tells nothing.
   const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
-  r.releases = MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
-                            whole ? s.plan.schedule.size() : r.rounds_done,
-                            whole ? std::span<const std::uint32_t>() : s.attended);
+  r.releases = s.plan.network ? NetworkReleases(s.plan, *s.objective, *s.mechanism, *s.book, records,
+                                                whole ? s.plan.schedule.size() : r.rounds_done)
+                              : MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
+                                             whole ? s.plan.schedule.size() : r.rounds_done,
+                                             whole ? std::span<const std::uint32_t>() : s.attended);
   for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
@@ -415,6 +449,9 @@ namespace {
 constexpr std::pair<const char*, std::optional<double> Metrics::*> kMetrics[] = {
     {"optimality", &Metrics::optimality},
     {"consensus", &Metrics::consensus},
+    {"error", &Metrics::error},
+    {"primal_residual", &Metrics::primal_residual},
+    {"dual_residual", &Metrics::dual_residual},
     {"loss", &Metrics::loss},
     {"accuracy", &Metrics::accuracy},
     {"train_loss", &Metrics::train_loss},
@@ -505,6 +542,7 @@ json ToJson(const Plan& p) {
           {"adjacency", Name(p.adjacency)},
           {"sampling", SamplingJson(p)},
           {"weights", WeightsJson(p)},
+          {"network", NetworkJson(p)},
           {"account", AccountJson(p)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},
@@ -536,6 +574,36 @@ json ToJson(const Plan& p) {
           {"static_over_dynamic", Number(p.static_over_dynamic)},
           {"warnings", p.warnings},
           {"schedule", rounds}};
+}
+
+json NetworkJson(const Plan& p) {
+  if (!p.network) return nullptr;
+  const NetworkPlan& n = *p.network;
+  const auto [least, most] = DegreesOf(n.graph);
+  const auto maybe = [](double v, bool given) { return given ? json(v) : json(nullptr); };
+  return {{"topology", n.topology},
+          {"peers", n.graph.size()},
+          {"edges", n.graph.edges()},
+          {"degree_least", least},
+          {"degree_most", most},
+          {"graph_sha256", Sha256::Hex(EdgeList(n.graph))},
+          {"phi_min", n.spectrum.phi_min},
+          {"phi_max", n.spectrum.phi_max},
+          {"signless_phi_max", n.spectrum.signless_max},
+          {"spectral_gap", n.spectrum.gap},
+          {"rho", maybe(n.rho, n.rho > 0)},
+          {"eta", maybe(n.eta, n.eta > 0)},
+          {"eta_rule", n.falling ? "sqrt" : "fixed"},
+          {"output", n.output},
+          {"composition", n.composition.empty() ? json(nullptr) : json(n.composition)},
+          {"away", n.away},
+          {"leave", n.leave},
+          {"noise_on_notes_least", Number(n.least_noise)},
+          {"noise_on_notes_most", Number(n.most_noise)},
+          {"noise_term", Number(n.noise_term)},
+          {"bound22", Number(n.bound22)},
+          {"bound23", Number(n.bound23)},
+          {"bound24", Number(n.bound24)}};
 }
 
 Result<SavedRun> OpenRun(const std::filesystem::path& folder) {

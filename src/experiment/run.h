@@ -19,11 +19,13 @@ namespace tacit {
 // Metrics that apply to a run; each is absent where it does not.
 struct Metrics {
   std::optional<double> loss, accuracy;                  // on the test set, or through the oracle
-  std::optional<double> optimality, consensus;           // oracle only
-  std::optional<double> train_loss, train_accuracy;      // oracle only
-  std::optional<double> step_size;                       // η_g of the last round, where it is adaptive
-  std::optional<double> mean_square;                     // and the estimate of (1/M) Σ‖Δ_i‖² it comes from
-  std::optional<double> tail_accuracy, tail_loss;        // means over the last experiment.tail rounds
+  std::optional<double> optimality, consensus;  // oracle only; consensus without a server: of notes
+  std::optional<double> error;  // without a server: normalised error, oracle only
+  std::optional<double> primal_residual, dual_residual;  // without a server: of notes (network.h)
+  std::optional<double> train_loss, train_accuracy;  // oracle only
+  std::optional<double> step_size;  // η_g of the last round, where it is adaptive
+  std::optional<double> mean_square;  // and the estimate of (1/M) Σ‖Δ_i‖² it comes from
+  std::optional<double> tail_accuracy, tail_loss;  // means over the last experiment.tail rounds
 };
 
 struct Progress {
@@ -87,6 +89,7 @@ nlohmann::json Missed(const Answers&);
 nlohmann::json SamplingJson(const Plan&);
 nlohmann::json AccountJson(const Plan&);
 nlohmann::json WeightsJson(const Plan&);  // null: all the same; its figures are null before they are known
+nlohmann::json NetworkJson(const Plan&);  // null: there is a server
 std::string PlanEvents(const Plan&);  // the events as a file (event_json.h); empty without an account
 
 // The certificate, as JSON and as text for people who sign.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "experiment/network_plan.h"
+
 namespace tacit {
 namespace {
 
@@ -46,6 +48,7 @@ std::uint64_t ReplaySeed(const Session& s) {
   hash.Add(std::span<const std::uint32_t>(d.column));
   hash.Add(std::span<const std::uint64_t>(d.row_begin));
   hash.Add(std::span<const double>(d.label));
+  if (s.plan.network) hash.Add(EdgeList(s.plan.network->graph));
   const Sha256::Digest digest = hash.Finish();
   std::uint64_t seed = 0;
   std::memcpy(&seed, digest.data(), sizeof seed);
@@ -76,6 +79,7 @@ Metrics Measure(Session& s, View mean_model, std::optional<double> consensus) {
 }
 
 std::vector<std::vector<MuSquared>> PlannedCharges(const Session& s) {
+  if (s.plan.network) return NetworkCharges(s.plan, *s.mechanism);
   std::vector<std::vector<MuSquared>> out;
   for (const auto& noise : s.plan.noise) {
     auto& costs = out.emplace_back();

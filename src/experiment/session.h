@@ -50,5 +50,6 @@ MuSquared PlannedCost(const Session&);
 
 // Builds the algorithm that the config names and trains it.
 Status Launch(Session&, RunResult&);
+Status LaunchNetwork(Session&, RunResult&);      // those without a server
 
 }  // namespace tacit

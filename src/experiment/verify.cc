@@ -12,11 +12,13 @@
 #include <sstream>
 #include <utility>
 
+#include "algorithms/topology.h"
 #include "core/rng.h"
 #include "core/sha256.h"
 #include "data/npy.h"
 #include "experiment/config.h"
 #include "experiment/json_number.h"
+#include "experiment/network_plan.h"
 #include "experiment/run.h"
 #include "privacy/accountant.h"
 #include "privacy/event_json.h"
@@ -116,6 +118,15 @@ class Fields {
       out.push_back(FigureOf(fmt::format("{}[{}]", path, i), (*list)[i], least, may_be_infinite));
     return out;
   }
+  std::vector<std::string> Strings(const std::string& path) {
+    std::vector<std::string> out;
+    const json* list = List(path);
+    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i) {
+      if (!(*list)[i].is_string()) return Wrong(path, *list, "a list of texts"), out;
+      out.push_back((*list)[i].get<std::string>());
+    }
+    return out;
+  }
   std::vector<std::size_t> Counts(const std::string& path, double least) {
     std::vector<std::size_t> out;
     const json* list = List(path);
@@ -163,6 +174,18 @@ struct StatedReleases {
   std::vector<double> sigma;
   std::vector<std::size_t> rounds;
   std::size_t turns;  // rounds of the client with the most, where clients are sampled in public
+  std::size_t away;                      // without a server: rounds that these peers missed
+  std::size_t records, degree;           // of minimisers: of each of these peers
+  double curvature;
+  std::optional<double> bound;
+};
+
+// A run without a server.
+struct StatedNetwork {
+  std::string topology, sha256, output, composition;
+  std::size_t peers, edges, degree_least, degree_most;
+  double rho;      // 0: none
+  std::vector<std::string> away, leave;
 };
 
 // What a certificate says, as far as it can be recomputed.
@@ -178,7 +201,7 @@ struct Stated {
   bool by_client() const { return unit == "client"; }
   // Whether the clip is enforced; otherwise a paper assumes it of the data.
   bool clipped() const {
-    return mode == "certified" || (algorithm != "primal-dual" && algorithm != "isrl-dp");
+    return mode == "certified" || (algorithm != "primal-dual" && algorithm != "isrl-dp" && !network);
   }
   std::size_t released() const {  // numbers in one release
     return dim + (square ? 1 : 0) + (indicator ? 1 : 0);
@@ -187,6 +210,8 @@ struct Stated {
   // How many records there are is hidden, so that a public bound on it is stated.
   bool hidden() const { return adjacency == "add-remove" || person(); }
   std::vector<StatedReleases> releases;
+  std::optional<StatedNetwork> network;
+  bool argmin() const { return algorithm == "p-admm"; }      // what is released are minimisers
   // Who takes part, where not everyone does, and the plan that was paid for as a whole.
   std::string sampling = "full";
   double rate = 1;
@@ -287,6 +312,27 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     if (!parsed.ok()) return parsed.error();
     s.account = std::move(parsed->account);
   }
+  if (given(certificate, "network")) {
+    StatedNetwork n{};
+    n.topology = f.String("network.topology");
+    n.sha256 = f.String("network.graph_sha256");
+    n.output = f.OneOf("network.output", {"last", "mean"});
+    if (given(certificate["network"], "composition"))
+      n.composition = f.OneOf("network.composition", {"basic", "advanced"});
+    n.peers = f.Count("network.peers", 2);
+    n.edges = f.Count("network.edges", 1);
+    n.degree_least = f.Count("network.degree_least", 1);
+    n.degree_most = f.Count("network.degree_most", 1);
+    n.rho = f.Maybe("network.rho", 0, false).value_or(0.0);
+    n.away = f.Strings("network.away");
+    n.leave = f.Strings("network.leave");
+    s.network = std::move(n);
+  }
+  if (!f.error() && s.network.has_value() != WithoutServer(s.algorithm))
+    return Fail(
+        Code::kMalformed,
+        "{}: algorithm = \"{}\" {} a network, which is {}; give a certificate.json that `tacit train` wrote",
+        name, s.algorithm, s.network ? "has no" : "has", s.network ? "stated" : "missing");
   const json* releases = f.List("releases");
   for (std::size_t i = 0; releases != nullptr && i < releases->size() && !f.error(); ++i) {
     const std::string at = fmt::format("releases[{}].", i);
@@ -298,6 +344,13 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     r.sigma = f.Figures(at + "sigma", 0, false);
     r.rounds = f.Counts(at + "rounds", 1);
     if (s.in_public()) r.turns = f.Count(at + "turns");
+    if (s.network) r.away = f.Count(at + "rounds_away");
+    if (s.argmin()) {
+      r.records = f.Count(at + "records", 1);
+      r.degree = f.Count(at + "degree", 1);
+      r.curvature = f.Figure(at + "curvature", 0, false);
+      r.bound = f.Figure(at + "bound", 0, false);
+    }
     r.beyond = f.Figure(at + "mu_squared_beyond", 0, true);
     r.mu = f.Figure(at + "mu", 0, true);
     r.epsilon = f.Figure(at + "epsilon", 0, true);
@@ -347,7 +400,7 @@ struct Enclosed {
 };
 Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
   if (!s.record_bound) return {std::numeric_limits<long double>::infinity(), 0};
-  const long double c = *s.record_bound;
+  const long double c = r.bound ? *r.bound : *s.record_bound;
   long double units = static_cast<long double>(r.units), k = static_cast<long double>(r.roundings);
   const auto terms = static_cast<long double>(s.terms());
   if (s.hidden()) {
@@ -414,7 +467,7 @@ void CheckReleases(const Stated& s, Checks& check) {
                  fmt::format("and {} adjacency with a bound of {} and {} units makes it", s.adjacency,
                              Text(s.record_bound), r.units));
     if (noised)
-      check.Same(at + "rounds", RoundsOf(r), s.charged(),
+      check.Same(at + "rounds", RoundsOf(r), s.charged() - std::min(s.charged(), r.away),
                  s.account || s.interrupted ? "and the rounds of the plan are" : "and rounds.done is");
     if (s.account) {
       check.Same(at + "mu", r.mu, kInf, "and releases that are not Gaussian-DP have");
@@ -434,7 +487,7 @@ void CheckReleases(const Stated& s, Checks& check) {
     }
     long double squared = noised && !std::isinf(r.sensitivity) ? MuSquaredOf(s, r, r.sensitivity, paid)
                                                                : static_cast<long double>(kInf);
-    if (s.done == 0) squared = 0;
+    if (s.done == 0 || (s.network && r.away >= s.charged())) squared = 0;
     squared += r.beyond;
     const auto rounds = static_cast<long double>(s.charged()) * static_cast<long double>(s.each);
     check.Within(at + "mu", r.mu, std::sqrt(squared), (rounds + 8) * 0x1p-62L, (rounds + 8) * kUlp,
@@ -462,6 +515,75 @@ void CheckWeights(const Stated& s, Checks& check) {
     check.Add("privacy.weights", "records", "none", "and with this mechanism or adjacency there can be");
 }
 
+// A run without a server: minimisers are bounded by c₁/(Mκ), with room for a solver's errors (bounded.h),
+// and who missed how many rounds follows from what is said of absences.
+void CheckNetwork(const Stated& s, Checks& check) {
+  if (!s.network) return;
+  const StatedNetwork& n = *s.network;
+  check.Same("network.peers", n.peers, s.clients, "and the clients are");
+  check.Same("privacy.unit", s.unit, std::string("record"), "and what peers release protects a");
+  check.Same("network.composition", std::string(n.composition.empty() ? "none" : "stated"),
+             std::string(s.algorithm == "dp-nfl" ? "stated" : "none"), "and for this algorithm it is");
+  for (std::size_t i = 0; s.argmin() && i < s.releases.size(); ++i) {
+    const StatedReleases& r = s.releases[i];
+    const std::string at = fmt::format("releases[{}].", i);
+    if (r.degree < n.degree_least || r.degree > n.degree_most)
+      check.Differ(at + "degree", r.degree, n.degree_most, "and peers have neighbours up to");
+    if (!s.record_bound) continue;
+    const auto m = static_cast<long double>(r.records), k = (m + 3) * 0x1p-53L;
+    const long double slack = 0x1p-30L + 8 * (m + 1) * (k / (1 - k) + 0x1p-46L);
+    check.Within(at + "bound", *r.bound, *s.record_bound / (m * r.curvature) * (1 + slack), 1e-15L, 1e-12L,
+                 "and the clip, its records and its curvature make it");
+    check.Same(at + "roundings", r.roundings, std::size_t{0}, "and for a minimiser there are");
+  }
+  Config of;
+  of.network.away = n.away;
+  of.network.leave = n.leave;
+  const auto who = Absences::Of(of, n.peers, s.planned);
+  if (!who.ok()) return check.Add("network.away", "absences", "none", who.error().message + "; they are");
+  std::map<std::size_t, std::size_t> expected, stated;  // peers by rounds missed
+  std::size_t others = s.clients, most = 0;
+  const std::size_t until = s.skipped == 0 ? s.charged() : s.planned;
+  for (const std::uint32_t peer : who->concerned()) {
+    std::size_t missed = 0;
+    for (std::size_t t = 1; t <= until; ++t)
+      missed += who->At(static_cast<std::uint32_t>(t), peer) != Presence::kHere;
+    ++expected[missed];
+    --others;
+    most = std::max(most, missed);
+  }
+  expected[0] += others;
+  for (const StatedReleases& r : s.releases) stated[r.away] += r.clients;
+  for (const auto& [missed, peers] : stated) {
+    // Which rounds were skipped is not stated: then no more can be missed than all.
+    if (s.skipped != 0 ? missed <= most : expected[missed] == peers) continue;
+    check.Add("releases: rounds_away", fmt::format("{} for {} peers", missed, peers),
+              Text(s.skipped != 0 ? most : expected[missed]),
+              s.skipped != 0 ? "and by network.away and network.leave it is at most"
+                             : "and by network.away and network.leave the peers with so many are");
+  }
+}
+
+// The graph itself, as the run kept it.
+void CheckGraph(const Stated& s, const std::string& text, Checks& check) {
+  const StatedNetwork& n = *s.network;
+  check.Same("network.graph_sha256", n.sha256, Sha256::Hex(text), "and graph.txt has");
+  const auto graph = ParseEdges(text, "graph.txt", std::min(s.clients, std::size_t{1} << 28));
+  if (!graph.ok()) return check.Add("graph.txt", "a graph", "none", graph.error().message + "; it is");
+  const auto [least, most] = DegreesOf(*graph);
+  check.Same("network.edges", n.edges, graph->edges(), "and graph.txt has");
+  check.Same("network.degree_least", n.degree_least, least, "and graph.txt makes it");
+  check.Same("network.degree_most", n.degree_most, most, "and graph.txt makes it");
+  if (!s.argmin()) return;
+  std::map<std::size_t, std::size_t> expected, stated;  // peers by neighbours
+  for (std::size_t k = 0; k < graph->size(); ++k) ++expected[graph->degree(k)];
+  for (const StatedReleases& r : s.releases) stated[r.degree] += r.clients;
+  for (const auto& [degree, peers] : expected)
+    if (stated[degree] != peers)
+      check.Add("releases: degree", fmt::format("{} for {} peers", degree, stated[degree]), Text(peers),
+                "and in graph.txt the peers with so many neighbours are");
+}
+
 // Where a paper states a message's split: the account that it makes, by either rule for the cap.
 std::optional<std::string> StatedEvents(const Stated& s, bool printed_cap) {
   if (s.split.size() != 3 || !s.clip || s.planned == 0) return std::nullopt;
@@ -479,8 +601,9 @@ std::optional<std::string> StatedEvents(const Stated& s, bool printed_cap) {
 }
 
 // A direction and a length a message, one message a round of the plan. As stated by a paper they are the
-// split's, by one of the two rules for the cap. In certified mode the cap is the best one for the direction's
-// ε and the dimension: of the pairs (p, q) with one ε, which cost differently, only that one was drawn from.
+// split's, by one of the two rules for the cap. In certified mode the cap is the best one for the
+// direction's ε and the dimension: of the pairs (p, q) with one ε, which cost differently, only that one
+// was drawn from.
 void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& check) {
   std::uint64_t directions = 0, lengths = 0;
   for (Accountant::Line& line : left) {
@@ -518,8 +641,8 @@ void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& ch
              "and what leaves by priv-unit is of the kind");
 }
 
-// The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a sample
-// is credited with needs a server that is trusted with it.
+// The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a
+// sample is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   const bool planned = (s.secret || s.by_unit()) && s.mechanism != "expose";
   // Without noise there is nothing to account for, and with rounds no ε.
@@ -621,8 +744,8 @@ void CheckIsrlClaim(const Stated& s, Checks& check) {
                "and the paper's calibration makes it");
 }
 
-// Half of how far apart two clients' terms can be, or how long one is; with squared lengths, by a search over
-// both lengths. Whether an update was clipped is 0 or −κ.
+// Half of how far apart two clients' terms can be, or how long one is; with squared lengths, by a search
+// over both lengths. Whether an update was clipped is 0 or −κ.
 long double TermBound(const Stated& s) {
   const long double c = s.clip.value_or(0);
   const long double step = s.indicator.value_or(0) / (s.adjacency == "replace-one" ? 2.0L : 1.0L);
@@ -630,8 +753,8 @@ long double TermBound(const Stated& s) {
   if (!s.square) return c;
   const long double x = *s.square * c;
   if (s.adjacency != "replace-one") return c * std::sqrt(1 + x * x);
-  // The longer one is as long as can be: both terms grow with it. The other's length by a search, and at the
-  // zero of the derivative.
+  // The longer one is as long as can be: both terms grow with it. The other's length by a search, and at
+  // the zero of the derivative.
   long double most = 1;
   const auto at = [&](long double b) {
     most = std::max(most, (1 + b) / 2 * std::sqrt(1 + x * x * (1 - b) * (1 - b)));
@@ -639,6 +762,44 @@ long double TermBound(const Stated& s) {
   for (int i = 0; i <= 4096; ++i) at(i / 4096.0L);
   if (x * x > 2) at((1 - std::sqrt(1 - 2 / (x * x))) / 2);
   return c * most;
+}
+
+// Without a server: zCDP over all rounds, with 2c₁ for a sum of subgradients and 2c₁/(Mκ) for a minimiser;
+// for dp-nfl the classic Gaussian mechanism and a composition theorem.
+void CheckNetworkClaim(const Stated& s, Checks& check) {
+  const auto rounds = static_cast<long double>(s.planned), delta = static_cast<long double>(s.delta);
+  long double claim = 0;
+  bool missed = false;
+  for (std::size_t i = 0; i < s.releases.size(); ++i) {
+    const StatedReleases& r = s.releases[i];
+    missed = missed || r.away > 0;
+    const long double moved = 2 * static_cast<long double>(*s.claim_bound) /
+                              (s.argmin() ? static_cast<long double>(r.records) * r.curvature : 1.0L);
+    if (s.algorithm != "dp-nfl") {
+      Stated plain = s;
+      plain.mechanism = "gaussian";
+      plain.releases.clear();
+      const long double rho = MuSquaredOf(plain, r, moved, s.charged()) / 2;
+      claim = std::max(claim, rho + 2 * std::sqrt(rho * -std::log(delta)));
+      continue;
+    }
+    if (r.sigma.empty()) continue;
+    check.Same(fmt::format("releases[{}].sigma", i), r.sigma.size(), std::size_t{1},
+               "values, and the composition theorems are for");
+    const long double z = r.sigma.front() / moved;
+    if (s.network->composition == "basic") {
+      claim = std::max(claim, rounds * std::sqrt(2 * std::log(1.25L * rounds / delta)) / z);
+    } else {
+      const long double each = std::sqrt(2 * std::log(2.5L * rounds / delta)) / z;
+      claim = std::max(claim,
+                       each * std::sqrt(2 * rounds * std::log(2 / delta)) + rounds * each * std::expm1(each));
+    }
+  }
+  if (claim == 0) return;  // a run without a round
+  // Who missed rounds has spent less than is claimed.
+  check.Within("privacy.claimed_epsilon", *s.claimed,
+               missed ? std::max<long double>(claim, *s.claimed) : claim, 1e-9L, 1e-9L,
+               "and the paper's calibration makes it");
 }
 
 // The paper's ε: ρ + 2√(ρ ln 1/δ) with ρ = Σ (2B)²/(2σ_t²), which is what paper mode calibrates to.
@@ -658,6 +819,7 @@ void CheckClaim(const Stated& s, Checks& check) {
   }
   if (s.by_client()) return CheckNoiseClaim(s, check);
   if (s.algorithm == "isrl-dp") return CheckIsrlClaim(s, check);
+  if (s.network) return CheckNetworkClaim(s, check);
   long double most = 0;
   for (const StatedReleases& r : s.releases) {
     Stated plain = s;
@@ -780,6 +942,30 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   if (s.clipped()) check.Same("enforced.clip", s.clip, std::optional<double>(c.privacy.clip), why);
   if (s.mode != "certified" && s.claimed)
     check.Same("privacy.claim_bound", s.claim_bound, std::optional<double>(c.privacy.clip), why);
+  if (s.network) {
+    const StatedNetwork& n = *s.network;
+    check.Same("network.topology", n.topology, c.network.topology, why);
+    check.Same("network.output", n.output, c.algorithm.output, why);
+    if (s.algorithm == "dp-nfl")
+      check.Same("network.composition", n.composition, c.algorithm.composition, why);
+    if (n.away != c.network.away || n.leave != c.network.leave)
+      check.Add("network.away, network.leave", fmt::format("{} absences", n.away.size() + n.leave.size()),
+                fmt::format("{} or others", c.network.away.size() + c.network.leave.size()), why);
+    if (s.algorithm != "zcdp-grad-nfl") check.Same("network.rho", n.rho, c.algorithm.rho, why);
+    for (std::size_t i = 0; s.argmin() && i < s.releases.size(); ++i)
+      check.Within(
+          fmt::format("releases[{}].curvature", i), s.releases[i].curvature,
+          2 * static_cast<long double>(c.algorithm.rho) * static_cast<long double>(s.releases[i].degree) +
+              c.model.l2,
+          4 * kUlp, 4 * kUlp, "and config.toml makes it");
+    if (c.network.topology != "file" && s.clients <= std::size_t{1} << 22) {
+      const auto graph = NetworkGraph(c, s.clients);
+      check.Same("network.graph_sha256", n.sha256, graph.ok() ? Sha256::Hex(EdgeList(*graph)) : "none",
+                 "and config.toml makes it");
+    }
+  }
+  if (c.model.weight_rule == "data" && s.done > 0)
+    check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and a penalty from private data has");
   double asked = c.privacy.epsilon;
   if (!c.privacy.budgets.empty())
     asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
@@ -913,8 +1099,8 @@ void CheckWeightsFile(const Stated& s, const std::string& text, Checks& check) {
   check.Same("privacy.weights.total", s.weight, total, "and weights.csv makes it");
 }
 
-// Samples that everybody may see: who took part how often, drawn again from the config's seed, and what each
-// has paid. False: so many draws that they were not made again.
+// Samples that everybody may see: who took part how often, drawn again from the config's seed, and what
+// each has paid. False: so many draws that they were not made again.
 bool CheckParticipation(const Stated& s, const std::string& config_text, const fs::path& ledger,
                         const std::string& text, Checks& check) {
   constexpr double kMostDraws = 1e9;
@@ -975,7 +1161,7 @@ bool CheckParticipation(const Stated& s, const std::string& config_text, const f
 void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
   const StatedReleases* lead = &s.releases.front();
   for (const StatedReleases& r : s.releases)
-    if (r.mu > lead->mu) lead = &r;
+    if (lead->away > 0 ? r.away == 0 || r.mu > lead->mu : r.away == 0 && r.mu > lead->mu) lead = &r;
   std::vector<std::size_t> ends;  // of the runs of equal σ
   std::size_t total = 0;
   for (const std::size_t n : lead->rounds) ends.push_back(total += std::min<std::size_t>(n, s.done));
@@ -1005,20 +1191,24 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
       check.Differ(at + ": epsilon", *epsilon, s.epsilon, "and the certificate only");
     // Where rounds were skipped, the number of a round does not say how many were made before it.
     const auto k = static_cast<std::size_t>(*round);
-    if (s.skipped != 0 || s.mechanism == "expose") continue;
+    if (s.skipped != 0 || s.mechanism == "expose" || lead->away > 0) continue;
     if (k > s.done) {
       if (once("round")) check.Differ(at + ": round", k, s.done, "and the certificate covers");
       continue;
     }
     const auto run = static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), k) - ends.begin());
-    if (run < lead->sigma.size() && *sigma != lead->sigma[run] && once("sigma"))
+    const bool of_another =  // several groups of peers have a noise each
+        s.network && std::any_of(s.releases.begin(), s.releases.end(), [&](const StatedReleases& r) {
+          return std::find(r.sigma.begin(), r.sigma.end(), *sigma) != r.sigma.end();
+        });
+    if (run < lead->sigma.size() && *sigma != lead->sigma[run] && !of_another && once("sigma"))
       check.Differ(at + ": sigma", *sigma, lead->sigma[run], "and the certificate");
     points.emplace_back(k, *epsilon);
   }
   if (s.record_bound && s.mechanism != "expose" && !s.account && !s.in_public()) {
     const std::size_t step = points.size() / 200 + 1;  // each costs an inversion of the curve
-    const long double least =
-        (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(s.terms()) * *s.record_bound;
+    const long double least = (s.adjacency == "replace-one" ? 2 : 1) * static_cast<long double>(s.terms()) *
+                              lead->bound.value_or(*s.record_bound);
     for (std::size_t i = 0; i < points.size(); i += step) {
       const auto mu =
           static_cast<double>(std::sqrt(MuSquaredOf(s, *lead, least, points[i].first)) * (1 - 1e-12L));
@@ -1130,10 +1320,11 @@ Verification Begin(const Stated& s) {
   for (const StatedReleases& r : s.releases) {
     const auto sensitivity = SensitivityOf(s, r).exact;
     const std::size_t paid = s.in_public() ? std::min(r.turns, s.charged()) : s.charged();
-    const long double squared = s.done == 0 ? 0.0L
-                                            : (s.mechanism == "expose" || std::isinf(sensitivity)
-                                                   ? static_cast<long double>(kInf)
-                                                   : MuSquaredOf(s, r, sensitivity, paid));
+    const long double squared =
+        s.done == 0 || (s.network && r.away >= s.charged())
+            ? 0.0L
+            : (s.mechanism == "expose" || std::isinf(sensitivity) ? static_cast<long double>(kInf)
+                                                                  : MuSquaredOf(s, r, sensitivity, paid));
     v.mu = std::max(v.mu, static_cast<double>(std::sqrt(squared + r.beyond)));
   }
   v.epsilon = ExactEpsilon(v.mu, s.delta);
@@ -1199,6 +1390,7 @@ Result<Verification> Verify(const json& certificate, const std::string& name) {
   CheckAccount(s, of_plan, check);
   CheckWeights(s, check);
   CheckReleases(s, check);
+  CheckNetwork(s, check);
   CheckFigures(s, check);
   CheckClaim(s, check);
   v.compared = {"every figure of " + name};
@@ -1253,6 +1445,7 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
   } else if (s.sampling != "full" && fs::exists(folder / "participation.csv", ec)) {
     check.Add("participation.csv", "who took part", "nothing", "but that is secret; it must say");
   }
+  if (s.network) with("graph.txt", [&](const std::string& text) { CheckGraph(s, text, check); });
   with("ledger.db", [&](const std::string&) {
     const auto records = SqliteVault::Read(folder / "ledger.db");
     if (!records.ok()) return check.Add("ledger.db", "a ledger", "none", records.error().message + "; it is");

@@ -1,0 +1,71 @@
+// Builds peers and their options from a plan without a server.
+#include "algorithms/grad_nfl.h"
+#include "algorithms/nfl.h"
+#include "algorithms/p_admm.h"
+#include "experiment/drive_network.h"
+#include "experiment/network_plan.h"
+
+namespace tacit {
+namespace {
+
+// What all methods without a server have.
+template <class A>
+typename A::Options OptionsOf(const Session& s) {
+  typename A::Options o;
+  o.clip = L2Bound::Proven(s.config.privacy.clip);
+  o.certified = s.config.algorithm.mode == "certified";
+  o.claim = {s.plan.claim_source, Epsilon::Proven(s.plan.epsilon), Delta::Proven(s.plan.delta)};
+  o.output = s.config.algorithm.output == "mean" ? PeerOutput::kMean : PeerOutput::kLast;
+  for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
+  return o;
+}
+
+template <class A>
+Status Go(Session& s, RunResult& r, const typename A::Options& o) {
+  Problem problem{.f = s.objective.get(),
+                  .g = s.regularizer.get(),
+                  .l2 = s.config.model.l2,
+                  .dim = s.plan.dim,
+                  .clients = static_cast<std::uint32_t>(s.plan.clients),
+                  .start = {}};
+  problem.start.resize(s.plan.dim);
+  s.objective->Initialise(s.config.experiment.seed, s.facts.features, problem.start);
+  TACIT_TRY(const Absences who, Absences::Of(s.config, s.plan.clients, s.plan.rounds));
+  std::vector<typename A::Peer> peers;
+  peers.reserve(s.plan.clients);
+  for (std::uint32_t k = 0; k < s.plan.clients; ++k) {
+    // Where a record may be there or not, what a sum is divided by is public.
+    Holding own{k, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(k), s.partition.shard(k),
+                &s.book->account(k)};
+    const auto& noise = s.plan.noise[s.plan.noise_of[k]];
+    if constexpr (std::is_same_v<A, GradNfl>)
+      peers.emplace_back(std::move(own), problem, *s.mechanism, o, noise);
+    else
+      peers.emplace_back(std::move(own), s.plan.network->graph.degree(k), problem, *s.mechanism, o, noise);
+  }
+  return DriveNetwork<A>(s, r, peers, o.rounds, who).Run();
+}
+
+}  // namespace
+
+Status LaunchNetwork(Session& s, RunResult& r) {
+  const auto& a = s.config.algorithm;
+  const StepSize step{a.eta, a.eta_rule == "sqrt"};
+  if (a.name == "zcdp-grad-nfl") {
+    auto o = OptionsOf<GradNfl>(s);
+    o.alpha = step;
+    return Go<GradNfl>(s, r, o);
+  }
+  if (a.name == "p-admm") {
+    auto o = OptionsOf<PAdmm>(s);
+    o.rho = a.rho;
+    o.row_bound = s.facts.row_bound;
+    return Go<PAdmm>(s, r, o);
+  }
+  auto o = OptionsOf<Nfl>(s);
+  o.rho = a.rho;
+  o.eta = step;
+  return Go<Nfl>(s, r, o);
+}
+
+}  // namespace tacit
