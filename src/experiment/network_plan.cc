@@ -285,20 +285,82 @@ Status CheckModel(const Config& c, Method method, const Objective& f, const Regu
   return Ok{};
 }
 
-// What the theory says of a round: the factor by which errors shrink, and what the noise on a sum of
-// subgradients is divided by on its way into w̃, apart from the records.
-struct RoundTheory {
-  double factor, divisor;
-};
-RoundTheory Of(Method method, const NflTheory& t, const StepSize& step, double curvature, double degree,
-               std::uint32_t n) {
-  const double eta = step.At(n);
-  switch (method) {
-    case Method::kGradient: return {std::max(std::abs(1 - eta * curvature), 1 - t.graph.gap), 1 / eta};
-    case Method::kPAdmm:      // an exact step is the linearised one with 1/η = the curvature
-      return {t.Factor(curvature, degree, 1 / curvature), 2 * t.rho * degree + curvature};
-    default: return {t.Factor(curvature, degree, eta), NflTheory::Denominator(t.rho, degree, eta)};
+// What the noise on a sum of subgradients is divided by on its way into w̃, apart from the records.
+double DivisorOf(Method method, const NflTheory& t, double curvature, double degree, double eta) {
+  return method == Method::kGradient ? 1 / eta
+         : method == Method::kPAdmm  ? 2 * t.rho * degree + curvature
+                                     : NflTheory::Denominator(t.rho, degree, eta);
+}
+// The factor by which errors shrink in a round.
+double FactorOf(Method method, const NflTheory& t, double curvature, double degree, double eta) {
+  return method == Method::kGradient ? std::max(std::abs(1 - eta * curvature), 1 - t.graph.gap)
+         // An exact step is the linearised one with 1/η = the curvature.
+         : method == Method::kPAdmm ? t.Factor(curvature, degree, 1 / curvature)
+                                    : t.Factor(curvature, degree, eta);
+}
+
+// Noise on the notes, Theorem II and (22)–(24): sums over the peers. delta: nominal sensitivity of a sum.
+void PlanNotes(const Config& c, const PublicFacts& facts, Method method, const NflTheory& theory,
+               double delta, const Plan& p, NetworkPlan& net) {
+  const bool admm = method == Method::kPAdmm, one_size = p.divisor != 0 || facts.records.empty();
+  const double size = p.divisor != 0 ? static_cast<double>(p.divisor) : facts.mean_records();
+  const StepSize step{net.eta, net.falling};
+  struct OfPeer {
+    double sum = 0, first = 0, last = 0, moved = 0;      // Σ σ_k²(n), σ_k(1), σ_k(T), Δ_k(1)
+  };
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, OfPeer> known;  // by noise, degree and records
+  double sum = 0;
+  Vec first, moved, phi;
+  net.least_noise = kInf;
+  for (std::uint32_t k = 0; k < p.clients; ++k) {
+    const std::size_t at = p.noise_of[k], degree = net.graph.degree(k), own = one_size ? 0 : facts.records[k];
+    const auto [found, fresh] = known.try_emplace({at, degree, own});
+    OfPeer& of = found->second;
+    const NetworkPlan::Group& g = net.groups[at];
+    const double records = one_size ? size : static_cast<double>(own);
+    for (std::size_t t = 0; fresh && t < p.schedule.size(); ++t) {
+      const double divisor = admm ? 1
+                                  : records * DivisorOf(method, theory, p.mu_f, static_cast<double>(degree),
+                                                        step.At(p.schedule[t].round));
+      of.last = (*p.noise[at])[t].value() / divisor;
+      if (g.here(t)) of.sum += of.last * of.last;
+      if (t == 0) of.first = of.last, of.moved = admm ? delta / (records * g.curvature) : delta / divisor;
+    }
+    sum += of.sum;
+    first.push_back(of.first * of.first);
+    moved.push_back(of.moved);
+    phi.push_back(of.moved * of.moved / (2 * of.first * of.first));
+    net.least_noise = std::min(net.least_noise, of.last);
+    net.most_noise = std::max(net.most_noise, of.last);
   }
+  if (method == Method::kGradient) return;
+  const auto rounds = static_cast<double>(p.rounds);
+  net.noise_term = theory.NoiseTerm(sum, rounds);
+  const double tau = c.algorithm.ratio;
+  if (c.algorithm.allocation != "geometric" || tau >= 1 || method == Method::kDpNfl) return;
+  net.bound22 = theory.Bound22(first, tau, rounds);
+  net.bound23 = theory.Bound23(moved, phi, tau, rounds);
+  net.bound24 = theory.Bound24(moved, *std::min_element(phi.begin(), phi.end()), tau, rounds);
+}
+
+// A note is one frame to all neighbours: it leaves once and arrives at each.
+void CountTraffic(const Absences& who, Plan& p) {
+  const Graph& graph = p.network->graph;
+  const std::size_t note = kFrameHeader + sizeof(std::uint64_t) + p.dim * sizeof(double);
+  std::size_t left = 0, arrived = 0;
+  for (const PlannedRound& r : p.schedule) {
+    if (who.none()) {
+      left += graph.size(), arrived += 2 * graph.edges();
+      continue;
+    }
+    for (std::uint32_t k = 0; k < graph.size(); ++k) {
+      if (who.At(r.round, k) != Presence::kHere) continue;
+      ++left;
+      for (const std::uint32_t l : graph.of(k)) arrived += who.At(r.round, l) != Presence::kGone;
+    }
+  }
+  p.bytes_up = left * note;
+  p.bytes_down = arrived * note;
 }
 
 }  // namespace
@@ -379,12 +441,13 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
                ? c.algorithm.strong_convexity
                : c.model.l2 + (c.model.penalty == "elastic-net" ? c.model.ridge : 0.0);
   Vec in_last(p.rounds), in_mean(p.rounds);
-  double after = 0;      // Σ log c of the rounds that follow
+  double after = 0;  // Σ log c of the rounds that follow
   for (std::size_t t = p.rounds; t-- > 0;) {
-    const RoundTheory of = Of(method, theory, step, p.mu_f, mean_degree, static_cast<std::uint32_t>(t + 1));
-    const double factor = std::clamp(of.factor, std::numeric_limits<double>::min(), 1.0);
+    const double eta = step.At(static_cast<std::uint32_t>(t + 1));
+    const double factor = std::clamp(FactorOf(method, theory, p.mu_f, mean_degree, eta),
+                                     std::numeric_limits<double>::min(), 1.0);
     if (t + 1 == p.rounds) p.factor = factor;
-    in_mean[t] = -2 * std::log(of.divisor);
+    in_mean[t] = -2 * std::log(DivisorOf(method, theory, p.mu_f, mean_degree, eta));
     in_last[t] = 2 * after + in_mean[t];
     after += std::log(factor);
   }
@@ -408,7 +471,7 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
   const Mu budget = budget_of(epsilon);
   p.mu_budget = budget.value();
   const double times = p.adjacency == Adjacency::kReplaceOne || !certified ? 2 : 1;
-  const double delta_sum = times * clip.value();      // nominal: what the noise on a sum is calibrated to
+  const double delta_sum = times * clip.value();  // nominal: what the noise on a sum is calibrated to
   const Vec log_delta(p.rounds, std::log(delta_sum));
   Shares shares = UniformShares(p.rounds);
   if (exposed || method == Method::kDpNfl) {
@@ -435,7 +498,7 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
                 c.algorithm.variance_cap, variance);
   }
   if (!exposed && method != Method::kDpNfl && c.algorithm.allocation != "static") {
-    double least = 0, most = -kInf;      // log shares of the rounds that run
+    double least = 0, most = -kInf;  // log shares of the rounds that run
     for (const double s : shares.log_share)
       if (s > -kInf) least = std::min(least, s), most = std::max(most, s);
     if (most - least > std::log(1e4))
@@ -598,59 +661,8 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
     p.schedule.push_back(r);
   }
 
-  // Noise on the notes, Theorem II and (22)–(24), over the peers.
-  if (!exposed && !active.empty()) {
-    double sum = 0;
-    Vec first, sensitivities, phi;
-    net.least_noise = kInf;
-    for (std::uint32_t k = 0; k < p.clients; ++k) {
-      const NetworkPlan::Group& g = net.groups[p.noise_of[k]];
-      const double records =
-          p.divisor != 0 || facts.records.empty() ? mean_records : static_cast<double>(facts.records[k]);
-      const auto degree = static_cast<double>(net.graph.degree(k));
-      double on_note = 0;
-      for (std::size_t t = 0; t < active.size(); ++t) {
-        const double divisor =
-            admm ? 1 : records * Of(method, theory, step, p.mu_f, degree, active[t]).divisor;
-        on_note = (*p.noise[p.noise_of[k]])[t].value() / divisor;
-        if (g.here(t)) sum += on_note * on_note;
-        if (t > 0) continue;
-        const double moved = (admm ? delta_sum / (records * g.curvature) : delta_sum / divisor);
-        first.push_back(on_note * on_note);
-        sensitivities.push_back(moved);
-        phi.push_back(moved * moved / (2 * on_note * on_note));
-      }
-      net.least_noise = std::min(net.least_noise, on_note);
-      net.most_noise = std::max(net.most_noise, on_note);
-    }
-    if (method != Method::kGradient) {
-      net.noise_term = theory.NoiseTerm(sum, rounds);
-      if (c.algorithm.allocation == "geometric" && c.algorithm.ratio < 1 && method != Method::kDpNfl) {
-        net.bound22 = theory.Bound22(first, c.algorithm.ratio, rounds);
-        net.bound23 = theory.Bound23(sensitivities, phi, c.algorithm.ratio, rounds);
-        net.bound24 = theory.Bound24(sensitivities, *std::min_element(phi.begin(), phi.end()),
-                                     c.algorithm.ratio, rounds);
-      }
-    }
-  }
-
-  // A note is one frame to all neighbours: it leaves once and arrives at each.
-  const std::size_t note = kFrameHeader + sizeof(std::uint64_t) + p.dim * sizeof(double);
-  std::size_t left = 0, arrived = 0;
-  for (std::uint32_t k = 0; k < p.clients; ++k) {
-    const NetworkPlan::Group& g = net.groups[p.noise_of[k]];
-    for (std::size_t t = 0; t < active.size(); ++t) {
-      if (!g.here(t)) continue;
-      ++left;
-      if (who.none()) {
-        arrived += net.graph.degree(k);
-      } else {
-        for (const std::uint32_t l : net.graph.of(k)) arrived += who.At(active[t], l) != Presence::kGone;
-      }
-    }
-  }
-  p.bytes_up = left * note;
-  p.bytes_down = arrived * note;
+  if (!exposed && !active.empty()) PlanNotes(c, facts, method, theory, delta_sum, p, net);
+  CountTraffic(who, p);
 
   if (exposed)
     p.warnings.push_back(
@@ -710,7 +722,7 @@ std::vector<Releases> NetworkReleases(const Plan& p, const Objective& objective,
                                       std::size_t rounds) {
   const NetworkPlan& net = *p.network;
   std::vector<Releases> all(p.noise.size());
-  std::vector<double> charged(p.noise.size());      // the ledger's largest figure
+  std::vector<double> charged(p.noise.size());  // the ledger's largest figure
   for (std::uint32_t k = 0; k < p.clients; ++k) {
     const std::size_t at = p.noise_of[k];
     ++all[at].clients;

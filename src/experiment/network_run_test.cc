@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "algorithms/nfl_theory.h"
+#include "experiment/kill_runs.h"
 #include "experiment/network_plan.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
@@ -20,13 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using Sets = std::vector<Assignment>;
-
-std::string Read(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 class NetworkRuns : public testing::Test {
  protected:
@@ -230,7 +224,7 @@ TEST_F(NetworkRuns, AnInterruptedRunGoesOnBitForBit) {
       EXPECT_EQ(rest->model, whole.model);
       EXPECT_EQ(rest->mu, whole.mu);
       EXPECT_EQ(rest->bytes_down, whole.bytes_down);
-      EXPECT_EQ(Read(part.folder / "trace.jsonl"), Read(whole.folder / "trace.jsonl"));
+      EXPECT_EQ(ReadFile(part.folder / "trace.jsonl"), ReadFile(whole.folder / "trace.jsonl"));
       const auto v = VerifyFolder(part.folder);
       ASSERT_TRUE(v.ok()) << v.error().message;
       EXPECT_TRUE(v->holds()) << Findings(v);
@@ -238,6 +232,10 @@ TEST_F(NetworkRuns, AnInterruptedRunGoesOnBitForBit) {
     }
     fs::remove_all(home_ / "whole");
   }
+}
+
+TEST_F(NetworkRuns, KilledRunsEndAsIfTheyHadLived) {
+  KillRuns(home_ / "kills", 6, {{"algorithm.name", "zcdp-nfl"}, {"algorithm.output", "mean"}});
 }
 
 TEST_F(NetworkRuns, AGraphThatChangedIsNotGoneOnWith) {
@@ -333,7 +331,7 @@ TEST_F(NetworkRuns, AbsentPeersPayNothing) {
   const std::vector<double>& spent = records->front().spent;
   EXPECT_NEAR(spent[3] / spent[1], 22.0 / 30, 1e-6);
   EXPECT_NEAR(spent[7] / spent[1], 11.0 / 30, 1e-6);
-  const json certificate = json::parse(Read(r.folder / "certificate.json"));
+  const json certificate = json::parse(ReadFile(r.folder / "certificate.json"));
   EXPECT_EQ(certificate["releases"].size(), 3u);
   EXPECT_EQ(r.answers.absent, 8u);
 }
@@ -353,7 +351,7 @@ TEST_F(NetworkRuns, PapersAreChargedByWhatHolds) {
     const RunResult r = Good(Make(sets));
     EXPECT_TRUE(std::isinf(r.certified_epsilon));
     EXPECT_EQ(r.claimed_epsilon, 2.0);
-    EXPECT_NE(Read(r.folder / "certificate.txt").find("infinite"), std::string::npos);
+    EXPECT_NE(ReadFile(r.folder / "certificate.txt").find("infinite"), std::string::npos);
     const auto records = SqliteVault::Read(r.folder / "ledger.db");
     ASSERT_TRUE(records.ok());
     for (const double spent : records->front().spent) EXPECT_TRUE(std::isinf(spent));
@@ -399,7 +397,7 @@ TEST_F(NetworkRuns, ForgedCertificatesAreFound) {
                   nfl = Good(Make(absent, "nfl")),
                   paper = Good(Make({{"algorithm.name", "dp-nfl"}, {"algorithm.mode", "paper"}}, "paper"));
   const auto forged = [](const RunResult& r, const std::function<void(json&)>& forge) {
-    json j = json::parse(Read(r.folder / "certificate.json"));
+    json j = json::parse(ReadFile(r.folder / "certificate.json"));
     forge(j);
     return Verify(j, "certificate.json");
   };
@@ -440,7 +438,7 @@ TEST_F(NetworkRuns, ForgedCertificatesAreFound) {
   };
   std::ofstream(nfl.folder / "graph.txt", std::ios::app) << "0 5\n";
   beside(nfl, "an edge more");
-  json j = json::parse(Read(admm.folder / "certificate.json"));
+  json j = json::parse(ReadFile(admm.folder / "certificate.json"));
   json& first = j["releases"][0];
   first["degree"] = 2;  // no peer of a star has two neighbours
   std::ofstream(admm.folder / "certificate.json") << CertificateJson(j);
