@@ -52,7 +52,9 @@ struct PAdmm {
   static L2Bound Sensitivity(Adjacency a, const Options& o, double l2, std::size_t records,
                              std::size_t degree) {
     const double kappa = Curvature(o, l2, static_cast<double>(degree));
-    return Bounded::Sensitivity(a, Bounded::ArgminBound(o.clip, static_cast<double>(records), kappa), 1, 0);
+    TACIT_CHECK(a != Adjacency::kAddOrRemove);      // proven for neighbours of one size
+    const auto m = static_cast<double>(std::max<std::size_t>(1, records));
+    return Bounded::Sensitivity(a, Bounded::ArgminBound(o.clip, m, kappa), 1, 0);
   }
 
   class Peer {
@@ -71,7 +73,7 @@ struct PAdmm {
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
       const double kappa = Curvature(*o_, problem_->l2, edges_.degree());
       if (!(kappa > 0)) return Ok{};      // no neighbour is left and there is no l2: nothing to send
-      StrongProblem p{.records = static_cast<double>(own_.records),
+      StrongProblem p{.records = static_cast<double>(std::max<std::size_t>(1, own_.records)),
                       .curvature = kappa,
                       .linear = edges_.pull(),
                       .start = edges_.w(),

@@ -436,6 +436,24 @@ TEST_F(ClientSampling, TurnsUnderstatedAreFound) {
   forged["privacy"]["trust"] = "central";
   EXPECT_FALSE(Verify(forged, "secret without events")->holds());
 
+  // A run that was stopped, as one that had skipped the rest.
+  forged = honest;
+  forged["rounds"]["done"] = forged["releases"][0]["rounds"][0] = 5;
+  forged["rounds"]["skipped"] = 15;
+  const auto skips = Verify(forged, "rounds that nothing skips");
+  ASSERT_TRUE(skips.ok()) << skips.error().message;
+  const auto names = [](const Verification& v, const std::string& figure) {
+    return std::any_of(v.findings.begin(), v.findings.end(),
+                       [&](const Finding& f) { return f.figure == figure; });
+  };
+  EXPECT_TRUE(names(*skips, "rounds.skipped"));
+
+  // Fewer turns than the draws can be spread over.
+  const RunResult fixed = Good(With(kFixed, {{"privacy.trust", "local"}}));
+  forged = json::parse(ReadFile(fixed.folder / "certificate.json"));
+  forged["releases"][0]["turns"] = 3;  // 20 rounds of 8 of 40 clients: one has had four
+  EXPECT_TRUE(names(*Verify(forged, "draws"), "releases[0].turns"));
+
   // Rounds of records that would count for those who took part alone.
   const auto by_record =
       Train(Make({{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}, {"privacy.trust", "local"}}));
@@ -445,9 +463,7 @@ TEST_F(ClientSampling, TurnsUnderstatedAreFound) {
   forged["releases"][0]["turns"] = 4;
   const auto records = Verify(forged, "records");
   ASSERT_TRUE(records.ok()) << records.error().message;
-  bool found = false;
-  for (const Finding& f : records->findings) found |= f.figure == "privacy.unit";
-  EXPECT_TRUE(found);
+  EXPECT_TRUE(names(*records, "privacy.unit"));
 
   // A client whose rounds, or whose cost, are said to be fewer.
   Holds(r.folder);

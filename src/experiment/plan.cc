@@ -84,6 +84,7 @@ std::string ClientUnitText(const Config& c) {
   if (d.rows_per_client != 0) how += fmt::format(", {} rows each", d.rows_per_client);
   if (d.rows != 0) how += fmt::format(", of {} rows", d.rows);
   if (d.skip != 0) how += fmt::format(" after {}", d.skip);
+  if (c.algorithm.weights == "records") how += "; numbers of records public";
   return fmt::format("client ({}; {})", c.privacy.trust, how);
 }
 

@@ -19,6 +19,7 @@
 #include "experiment/config.h"
 #include "experiment/json_number.h"
 #include "experiment/network_plan.h"
+#include "experiment/plan.h"
 #include "experiment/run.h"
 #include "privacy/accountant.h"
 #include "privacy/event_json.h"
@@ -481,6 +482,13 @@ void CheckReleases(const Stated& s, Checks& check) {
         check.Differ(at + "turns", r.turns, most,
                      s.interrupted ? "and a run that was stopped counts all that a client may take part in,"
                                    : "and a client takes part in at most");
+      // So many draws cannot be spread over the clients more evenly than this.
+      const std::size_t draws = s.charged() * (s.sampling == "fixed" ? s.sample
+                                               : s.rate == 1         ? s.clients
+                                                                     : 0);
+      const std::size_t least = std::min(most, (draws + s.clients - 1) / std::max<std::size_t>(1, s.clients));
+      if (r.turns < least && s.releases.size() == 1)
+        check.Differ(at + "turns", r.turns, least, "and so many clients a round leave one with at least");
       if (r.sigma.size() > 1)
         check.Differ(at + "sigma", r.sigma.size(), std::size_t{1},
                      "values, and where clients choose among rounds there must be");
@@ -650,7 +658,9 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what is released without noise has");
     check.Same("privacy.mu", s.mu, kInf, "and what is released without noise has");
   }
-  if (s.account) check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and a plan paid as a whole skips");
+  if (s.account || s.in_public())
+    check.Same("rounds.skipped", s.skipped, std::size_t{0},
+               "and with samples, or a plan paid as a whole, no round is skipped:");
   if (planned != s.account.has_value())
     return check.Add("account", s.account ? "events" : "none", planned ? "events" : "none",
                      "and mechanism.name and privacy.sampling make it");
@@ -919,6 +929,12 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("config.sha256", s.config_sha256, Sha256::Hex(text), "and config.toml has");
   check.Same("algorithm", s.algorithm, c.algorithm.name, why);
   check.Same("mode", s.mode, c.algorithm.mode, why);
+  // Skipped rounds are those that a plan has no noise for, not those that a run was stopped before.
+  if (c.algorithm.allocation != "dynamic" || s.mode == "paper")
+    check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and with this allocation none is:");
+  else if (const auto facts = FactsWithoutData(c); facts.ok())
+    if (const auto plan = MakePlan(c, *facts); plan.ok())
+      check.Same("rounds.skipped", s.skipped, plan->skipped, "and the plan of config.toml has");
   check.Same("privacy.unit", s.unit, c.privacy.unit, why);
   if (s.person()) {
     check.Same("privacy.person_bound", s.person_bound, c.privacy.person_bound, why);

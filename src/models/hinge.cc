@@ -9,6 +9,7 @@ namespace {
 double Sign(double label) { return label > 0 ? 1.0 : -1.0; }
 
 struct HingeLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = false;
   static constexpr bool kHasAccuracy = true;
   static std::optional<double> Smoothness() { return std::nullopt; }
@@ -28,6 +29,7 @@ struct HingeLink {
 };
 
 struct SmoothedHingeLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = true;
   std::optional<double> Smoothness() const { return DivUp(1.0, width); }

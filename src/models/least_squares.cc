@@ -5,6 +5,7 @@ namespace tacit {
 namespace {
 
 struct LeastSquaresLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = false;
   static std::optional<double> Smoothness() { return 1.0; }

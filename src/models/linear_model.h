@@ -114,7 +114,7 @@ class LinearModel final : public Objective {
     return MulUp(*curvature, MulUp(row_bound, row_bound));
   }
 
-  bool clips_to_smooth() const override { return link_.Smoothness().has_value(); }
+  bool clips_to_smooth() const override { return Link::kConvex && link_.Smoothness().has_value(); }
   std::optional<Kink> KinkOf(double label) const override {
     if constexpr (requires { Link::KinkOf(label); })
       return Link::KinkOf(label);

@@ -9,6 +9,7 @@ namespace {
 
 // log(1 + exp(−t)), t = y·margin, from e = exp(−|t|) ≤ 1, which cannot overflow.
 struct LogisticLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = true;
   static std::optional<double> Smoothness() { return 0.25; }

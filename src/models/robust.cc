@@ -7,6 +7,7 @@ namespace tacit {
 namespace {
 
 struct AbsoluteDeviationLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = false;
   static constexpr bool kHasAccuracy = false;
   static std::optional<double> Smoothness() { return std::nullopt; }
@@ -23,6 +24,7 @@ struct AbsoluteDeviationLink {
 };
 
 struct HuberLink {
+  static constexpr bool kConvex = true;
   static constexpr bool kHasCurvature = true;
   static constexpr bool kHasAccuracy = false;
   static std::optional<double> Smoothness() { return 1.0; }

@@ -80,7 +80,7 @@ SumUnit UnitOf(const Dataset& d) {
 // What all of M terms of length C/M and a relative error of 2⁻⁴⁷ each may err by, in units of C/M.
 double ArgminSlack(double records) {
   const auto terms = static_cast<std::size_t>(records) + 1;
-  return 0x1p-30 + 8 * static_cast<double>(terms) * (Gamma(terms + 2) + 0x1p-46);
+  return 0x1p-22 + 8 * static_cast<double>(terms) * (Gamma(terms + 2) + 0x1p-46);
 }
 
 }  // namespace
@@ -92,11 +92,10 @@ std::size_t StrongProblem::StepsFor(double curvature, double smoothness) {
   return 2 + static_cast<std::size_t>(std::ceil(std::min(1e9, -50 * std::log(2.0) / std::log(ratio))));
 }
 
-double StrongProblem::Smoothness(const Objective& f, std::size_t more_terms) const {
+double StrongProblem::Smoothness(const Objective& f) const {
   const std::optional<double> c = f.Smoothness(1.0);
   TACIT_CHECK(c && f.clips_to_smooth());
-  const double share = DivUp(AddUp(records, static_cast<double>(more_terms)), records);
-  return AddUp(curvature, MulUp(MulUp(*c, share), MulUp(row_bound, row_bound)));
+  return AddUp(curvature, MulUp(*c, MulUp(row_bound, row_bound)));
 }
 
 Bounded Bounded::Clip(Private<Vec>& v, L2Bound c) {
@@ -128,7 +127,7 @@ Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
 }
 
 void Bounded::Entrust(Entrusted& out, double weight) const {
-  TACIT_CHECK(terms_ == 1 && !unit_.person);
+  TACIT_CHECK(terms_ == 1 && !unit_.person && !minimiser_);  // a minimiser may be far from 0
   TACIT_CHECK(weight == 1 || (weight >= 0 && weight <= 1 - 0x1p-50));      // false for NaN
   out.value_.assign(value_.begin(), value_.end());
   if (weight != 1) Scale(weight, out.value_);
@@ -195,29 +194,30 @@ L2Bound Bounded::ArgminBound(L2Bound c, double records, double curvature) {
 
 // One gradient step w ← w − s∇F(w), at most. Contracts: see Bounded::Argmin.
 //
-// What a computed step errs by, divided by s, with W a bound on ‖w‖ and B = C(M + n)/M on the mean:
-//   margins      aᵀw errs by γ_{d+2} R W, and the slope by c times that: c R² γ_{d+2} W (M + n)/M in the mean
+// What a computed step errs by, divided by s, with W a bound on ‖w‖ and B = C on the mean:
+//   margins      aᵀw errs by γ_{d+2} R W, and the slope by c times that: c R² γ_{d+2} W in the mean
 //   slopes       64 roundings, generously; after clipping that is 64 u C a record
 //   weights      the norms are inflated by up to 2⁻⁴⁸, so a clipped record is shorter than C by 2⁻⁴⁷ C
-//   the sum      γ_{m+2} B
+//   the sum      γ_{M+2} B
 //   the rest     w, b and the mean are added: 6 u (B + κW + ‖b‖), and w − s·g rounds: u W/s
 Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem& p, L2Bound c,
                         ClipSpace& s) {
   const Shard& shard = data.value_;
   const std::size_t m = shard.size(), d = p.start.size();
-  const SumUnit unit = UnitOf(shard.dataset());
-  TACIT_CHECK(shard.dataset().person_bound != PersonBound::kSum);  // a person's sum is no gradient of F
-  TACIT_CHECK(static_cast<double>(m) <= p.records + static_cast<double>(unit.terms));
+  // How many records there are is public here, and the same for neighbours: nothing below may depend on it
+  // where it is not.
+  TACIT_CHECK(shard.dataset().person_bound == PersonBound::kNone && static_cast<double>(m) <= p.records);
   TACIT_CHECK(p.linear.size() == d && p.curvature > 0 && p.row_bound > 0 && std::isfinite(p.row_bound));
-  const double kappa = p.curvature, smooth = p.Smoothness(f, unit.terms);
+  const double kappa = p.curvature, smooth = p.Smoothness(f);
   const double step = 2 / (smooth + kappa) * (1 - 0x1p-40);
-  const double most = c.value() * (1 + static_cast<double>(unit.terms) / p.records);  // B
+  const double most = c.value();  // B
   const double pull = Norm(p.linear), from = Norm(p.start);
   // ‖w − w*‖ never grows, and ‖start − w*‖ ≤ ‖∇F(start)‖/κ ≤ (B + κ‖start‖ + ‖b‖)/κ.
   const double reach = 1.01 * (from + 2 * (most + kappa * from + pull) / kappa);  // W
-  const double error = most * (64 * kUnitRoundoff + 0x1p-47 + Gamma(m + 2)) +
-                       (smooth - kappa) * Gamma(d + 2) * reach +
-                       6 * kUnitRoundoff * (most + kappa * reach + pull) + kUnitRoundoff * reach / step;
+  const double error =
+      most * (64 * kUnitRoundoff + 0x1p-47 + Gamma(static_cast<std::size_t>(p.records) + 2)) +
+      (smooth - kappa) * Gamma(d + 2) * reach + 6 * kUnitRoundoff * (most + kappa * reach + pull) +
+      kUnitRoundoff * reach / step;
   const bool exact =
       2 * error <= c.value() / p.records * ArgminSlack(p.records) && reach < 0x1p90 && p.row_bound < 0x1p90;
   s.term_.assign(p.start.begin(), p.start.end());
@@ -235,7 +235,9 @@ Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const St
   }
   shard.Done(0, m);
   const L2Bound bound = ArgminBound(c, p.records, kappa);
-  return Bounded(s.term_, bound, bound, std::max<std::size_t>(1, m), 0, unit);
+  Bounded out(s.term_, bound, bound, 1, 0, {});
+  out.minimiser_ = true;
+  return out;
 }
 
 // The computed sum of a person's gradients depends on that person's rows and x alone, and Project puts it in
@@ -278,6 +280,7 @@ L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, 
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency) const {
+  TACIT_CHECK(!minimiser_ || adjacency != Adjacency::kAddOrRemove);  // proven for neighbours of one size
   return Sensitivity(adjacency, adjacency == Adjacency::kReplaceOne ? bound_ : length_, terms_, roundings_,
                      unit_);
 }

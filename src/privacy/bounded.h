@@ -31,10 +31,10 @@ struct SumUnit {
 class Entrusted;
 class EntrustedSum;
 
-// F(w) = (1/M) Σ_l H_l(w) + (κ/2)‖w‖² − ⟨b, w⟩ over the records of a client, where ∇H_l = clip_C(∇f_l). For
-// an objective that clips_to_smooth() this is κ-strongly convex, with a gradient that changes by at most L =
-// κ + c R² (M + n)/M per unit of length: c = Smoothness(1) of the objective, R = row_bound, and n the terms
-// that may come. All of it is public.
+// F(w) = (1/M) Σ_l H_l(w) + (κ/2)‖w‖² − ⟨b, w⟩ over the at most M records of a client, where
+// ∇H_l = clip_C(∇f_l). For an objective that clips_to_smooth() this is κ-strongly convex, with a gradient
+// that changes by at most L = κ + c R² per unit of length: c = Smoothness(1) of the objective, R = row_bound.
+// All of it is public, the number of records too: neighbours have equally many.
 struct StrongProblem {
   double records = 1;  // M
   double curvature = 1;  // κ > 0
@@ -44,7 +44,7 @@ struct StrongProblem {
   std::size_t steps = 100;  // of gradient descent, always as many
   // Steps that bring the minimiser to 2⁻⁵⁰ of the distance of `start` from it.
   static std::size_t StepsFor(double curvature, double smoothness);
-  double Smoothness(const Objective&, std::size_t more_terms = 1) const;  // L
+  double Smoothness(const Objective&) const;  // L
 };
 
 // v = Σ over units of a term with ‖term‖₂ ≤ C. Refers to the ClipSpace (or vector) it was made in
@@ -93,10 +93,10 @@ class Bounded {
   // A minimiser: the last of `steps` points w ← w − s∇F(w), s = 2/(L + κ), rounded down. A step brings two
   // points together by 1 − sκ, and is moved by at most 2sC/M when a record is replaced; so the last points
   // for two neighbours are at most (2C/M)·s·Σ_i (1 − sκ)^i ≤ 2C/(Mκ) apart, for any number of steps, as the
-  // minimisers are. Floating-point errors of a step add 2e/κ, with a public bound e on them; 2⁻³⁰ of the
+  // minimisers are. Floating-point errors of a step add 2e/κ, with a public bound e on them; 2⁻²² of the
   // above and what sums of M terms need are charged for them, and where the public values are so large that
   // this would not do, the value is `start`. Rows that are longer than R, and labels beyond 2⁴⁰⁰, contribute
-  // 0.
+  // 0. For replace-one and zero-out: records that come or go would change M.
   static Bounded Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem&, L2Bound c,
                         ClipSpace&);
   // Half of that distance, which its Sensitivity is made of; without data, for planning.
@@ -126,6 +126,7 @@ class Bounded {
   L2Bound length_;  // of one term, at most; the same, but for vectors with one coordinate more
   std::size_t terms_, roundings_;
   SumUnit unit_;
+  bool minimiser_ = false;  // no sum of terms: how far neighbours are apart is all that is known
 };
 
 // A client's contribution, clipped and not noised, on its way to an aggregator whom the clients trust with
