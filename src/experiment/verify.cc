@@ -539,7 +539,7 @@ void CheckNetwork(const Stated& s, Checks& check) {
       check.Differ(at + "degree", r.degree, n.degree_most, "and peers have neighbours up to");
     if (!s.record_bound) continue;
     const auto m = static_cast<long double>(r.records), k = (m + 3) * 0x1p-53L;
-    const long double slack = 0x1p-30L + 8 * (m + 1) * (k / (1 - k) + 0x1p-46L);
+    const long double slack = 0x1p-22L + 8 * (m + 1) * (k / (1 - k) + 0x1p-46L);
     check.Within(at + "bound", *r.bound, *s.record_bound / (m * r.curvature) * (1 + slack), 1e-15L, 1e-12L,
                  "and the clip, its records and its curvature make it");
     check.Same(at + "roundings", r.roundings, std::size_t{0}, "and for a minimiser there are");
@@ -930,7 +930,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
   check.Same("algorithm", s.algorithm, c.algorithm.name, why);
   check.Same("mode", s.mode, c.algorithm.mode, why);
   // Skipped rounds are those that a plan has no noise for, not those that a run was stopped before.
-  if (c.algorithm.allocation != "dynamic" || s.mode == "paper")
+  if (c.algorithm.allocation != "dynamic")
     check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and with this allocation none is:");
   else if (const auto facts = FactsWithoutData(c); facts.ok())
     if (const auto plan = MakePlan(c, *facts); plan.ok())
