@@ -60,14 +60,13 @@ struct AdaptiveFedAvg {
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
       TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
-      s.local.Into<&Shrink>(s.update, w, *in.scale > 0 ? *in.scale : 1.0);
+      s.local.Into<&Shrink>(s.update, *in.scale > 0 ? *in.scale : 1.0);
       return Trust::Send(o_->noise, *in.t, own_, up, s);
     }
 
    private:
-    static void Shrink(const LocalSpace& s, Vec& update, const View& w, const double& scale) {  // (y − w)/s
-      update.resize(w.size());
-      for (std::size_t j = 0; j < w.size(); ++j) update[j] = (s.y[j] - w[j]) / scale;
+    static void Shrink(const LocalSpace&, Vec& update, const double& scale) {  // (y − w)/s
+      for (double& v : update) v /= scale;
     }
     Holding own_;
     const Problem* problem_;

@@ -246,8 +246,12 @@ struct TrustedServer {
     void Merge(const Sum& other) { total.Merge(other.total); }
   };
 
+  // Takes s.update; Counted gives it back.
   static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
-    ClippedUpdate(n, s.update).Entrust(up.update, own.weight);
+    if (n.square == 0 && n.indicator == 0 && own.weight == 1)
+      Bounded::ClipAndEntrust(s.update, n.clip, up.update);
+    else
+      ClippedUpdate(n, s.update).Entrust(up.update, own.weight);
     return Ok{};
   }
   static Bounded Total(const UpdateNoise& n, Sum& sum) {
@@ -270,7 +274,10 @@ struct TrustedServer {
   }
   static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }
   static double Weight(const Sum& sum) { return sum.total.weight(); }
-  static const Private<Vec>& Counted(const UpdateNoise&, const Up&, Scratch& s) { return s.update; }
+  static const Private<Vec>& Counted(const UpdateNoise&, const Up& up, Scratch& s) {
+    Bounded::Recall(up.update, s.update);
+    return s.update;
+  }
 };
 
 }  // namespace tacit

@@ -44,6 +44,7 @@ using NoisePlan = std::vector<NoiseStd>;
 // One thread's space for local training: private values, so it lives in a Private.
 struct LocalSpace {
   Vec y, gradient, norm, weight;
+  bool factored = false;  // the steps were made without y (Objective::StepsByFactors)
   std::vector<std::uint32_t> blocks;
   Workspace work;
 };

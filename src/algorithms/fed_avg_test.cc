@@ -718,6 +718,39 @@ TEST(LocalTraining, AStepThatCannotBeMeasuredIsNotMade) {
   EXPECT_EQ(y[2], 3.0);
 }
 
+// A network's steps by factors (few records) and one by one (a proximal term too small to count) are one
+// update.
+TEST(LocalTraining, TheWayOfTheStepsDoesNotShowInTheModel) {
+  World w(4, 12, 160);
+  w.f = *MakeObjective(ModelSpec{.loss = Loss::kMlp, .classes = 2, .hidden = {9}});
+  w.problem.f = w.f.get();
+  w.problem.dim = w.f->dim(160);
+  w.problem.start.resize(w.problem.dim);
+  w.f->Initialise(5, 160, w.problem.start);
+  const auto check = [&]<class A>(A) {
+    auto o = Make<A>(kExpose, 0.1, 1, 3);
+    o.local = {.rate = 0.2, .steps = 2, .batch = 5};
+    if constexpr (requires { o.clip; }) {
+      o.noise.indicator = 0.1;
+      o.clip = {.quantile = 0.5, .rate = 0.3};
+    }
+    const Vec factors = *w.Run<A>(o);
+    o.local.proximal = 1e-300;
+    const Vec steps = *w.Run<A>(o);
+    EXPECT_NE(factors, w.problem.start);
+    for (std::size_t j = 0; j < factors.size(); ++j) ASSERT_NEAR(factors[j], steps[j], 1e-14);
+  };
+  check(FedAvg<TrustedServer>{});
+  check(FedAvg<LocalNoise>{});
+  check(AdaptiveFedAvg<TrustedServer>{});
+  LocalSpace s;
+  const LocalTraining o{.rate = 0.2, .steps = 2, .batch = 5};
+  LocalSteps(w.shards[0], s, *w.f, w.problem.start, View(), o, 0, 0);
+  EXPECT_TRUE(s.factored);
+  LocalSteps(w.shards[0], s, *w.f, w.problem.start, w.problem.start, o, 0, 0);  // a drift
+  EXPECT_FALSE(s.factored);
+}
+
 TEST(LocalTraining, ManySmallBatchesAreAPassOverAllRecordsWhateverTheirOrder) {
   World w(1, 12, 3, Loss::kLeastSquares);
   auto whole = Make<FedAvg<LocalNoise>>(kExpose, 1e6, 1, 1);

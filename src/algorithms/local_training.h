@@ -7,6 +7,7 @@
 // Nothing here is noised or clipped: the update is private, and whoever sends it clips it first.
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "algorithms/algorithm.h"
 
@@ -47,31 +48,43 @@ inline void LocalStep(const Shard& records, LocalSpace& s, const Objective& f, V
   }
 }
 
-// All local steps of a round; s.y is y afterwards. Batches are blocks of neighbouring records, in an order
-// drawn anew in every pass.
-inline void LocalSteps(const Shard& own, LocalSpace& s, const Objective& f, const View& w, const View& drift,
-                       const LocalTraining& o, const std::uint32_t& client, const std::uint32_t& round) {
-  s.y.assign(w.begin(), w.end());
-  const bool short_way = own.size() == 1 && Plain(drift, o) && f.StepsOnRecord(own, 0, o.rate, o.steps, s.y);
-  if (short_way) return own.Done(0, 1);
-  if (o.batch == 0 || o.batch >= own.size()) {
-    for (std::uint32_t k = 0; k < o.steps; ++k) LocalStep(own, s, f, w, drift, o);
-  } else {
-    Stream order({o.seed, Purpose::kMinibatch, client, round});
-    s.blocks.resize((own.size() + o.batch - 1) / o.batch);
-    for (std::uint32_t k = 0; k < o.steps; ++k) {
-      for (std::uint32_t i = 0; i < s.blocks.size(); ++i) s.blocks[i] = i;
-      for (std::size_t i = s.blocks.size(); i > 1; --i) std::swap(s.blocks[i - 1], s.blocks[order.Below(i)]);
-      for (const std::uint32_t b : s.blocks) {
-        const std::size_t first = b * o.batch;
-        LocalStep(own.Slice(first, std::min(o.batch, own.size() - first)), s, f, w, drift, o);
-      }
-    }
+// The batches of all passes: blocks of neighbouring records, in an order drawn anew in every pass.
+inline void DrawBlocks(std::size_t records, std::size_t batch, const LocalTraining& o, std::uint32_t client,
+                       std::uint32_t round, std::vector<std::uint32_t>& blocks) {
+  const std::size_t n = (records + batch - 1) / batch;
+  blocks.resize(n * o.steps);
+  if (n == 1) return std::fill(blocks.begin(), blocks.end(), 0);
+  Stream order({o.seed, Purpose::kMinibatch, client, round});
+  for (std::size_t k = 0; k < o.steps; ++k) {
+    const std::span pass = std::span(blocks).subspan(k * n, n);
+    for (std::uint32_t i = 0; i < n; ++i) pass[i] = i;
+    for (std::size_t i = n; i > 1; --i) std::swap(pass[i - 1], pass[order.Below(i)]);
   }
-  own.Done(0, own.size());
 }
 
-inline void TakeUpdate(const LocalSpace& s, Vec& update, const View& w) {      // y − w
+// All local steps of a round; afterwards s.y is y, or the workspace holds what y − w is made of.
+inline void LocalSteps(const Shard& own, LocalSpace& s, const Objective& f, const View& w, const View& drift,
+                       const LocalTraining& o, const std::uint32_t& client, const std::uint32_t& round) {
+  const std::size_t m = own.size(), batch = o.batch == 0 || o.batch >= m ? m : o.batch;
+  const bool plain = Plain(drift, o);
+  s.factored = false;
+  if (m <= 1) s.y.assign(w.begin(), w.end());
+  if (m == 0) return;
+  if (m == 1 && plain && f.StepsOnRecord(own, 0, o.rate, o.steps, s.y)) return own.Done(0, m);
+  DrawBlocks(m, batch, o, client, round, s.blocks);
+  s.factored = plain && f.StepsByFactors(own, {o.rate, batch, s.blocks}, w, s.work);
+  if (s.factored) return own.Done(0, m);
+  s.y.assign(w.begin(), w.end());
+  for (const std::uint32_t b : s.blocks) {
+    const std::size_t first = b * batch;
+    LocalStep(batch == m ? own : own.Slice(first, std::min(batch, m - first)), s, f, w, drift, o);
+  }
+  own.Done(0, m);
+}
+
+inline void TakeUpdate(const LocalSpace& s, Vec& update, const View& w, const Objective& f,
+                       const Shard& own) {
+  if (s.factored) return f.UpdateByFactors(own, w, s.work, update);
   update.resize(w.size());
   for (std::size_t j = 0; j < w.size(); ++j) update[j] = s.y[j] - w[j];
 }
@@ -81,7 +94,7 @@ template <class Drift>
 void TrainLocally(const Holding& own, const Problem& problem, View w, const Drift& drift,
                   const LocalTraining& o, std::uint32_t round, Scratch& s) {
   own.data.Into<&LocalSteps>(s.local, *problem.f, w, drift, o, own.id, round);
-  s.local.Into<&TakeUpdate>(s.update, w);
+  s.local.Into<&TakeUpdate>(s.update, w, *problem.f, own.data);
 }
 
 }  // namespace tacit

@@ -109,13 +109,19 @@ inline void ForColumns(std::size_t out, F f) {
 
 void DenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
                   const double* start, std::size_t out, double* z) {
+  for (std::size_t r = 0; r < records; ++r)
+    for (std::size_t o = 0; o < out; ++o) z[r * out + o] = start ? start[o] : 0.0;
+  AddDenseForward(row, records, in, w, out, z);
+}
+
+void AddDenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
+                     std::size_t out, double* z) {
   TACIT_CHECK(records <= kRecordBlock);
   const double* full[kRecordBlock];
   double* sum[kRecordBlock];
   std::size_t count = 0;
   for (std::size_t r = 0; r < records; ++r) {
     double* y = z + r * out;
-    for (std::size_t o = 0; o < out; ++o) y[o] = start ? start[o] : 0.0;
     if (!Few(NonZeros(row[r], in), in)) {   // decided by the record alone
       full[count] = row[r];
       sum[count++] = y;

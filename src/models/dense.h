@@ -19,7 +19,10 @@ inline constexpr std::size_t kRecordBlock = 32;   // records in a call, at most
 // z[r·out + o] = start[o] + Σ_j row[r][j] w[j·out + o], j ascending; start == nullptr: 0.
 void DenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
                   const double* start, std::size_t out, double* z);
-// The same for one sparse row.
+// z[r·out + o] += Σ_j row[r][j] w[j·out + o], likewise.
+void AddDenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
+                     std::size_t out, double* z);
+// DenseForward for one sparse row.
 void SparseForward(const Row& row, const double* w, const double* start, std::size_t out, double* z);
 
 // g[j·out + o] += Σ_r row[r][j] d[r][o], r ascending.

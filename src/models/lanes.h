@@ -65,4 +65,10 @@ __attribute__((always_inline)) inline void StorePart(double* p, Lanes v, std::si
 #endif
 }
 
+// How many doubles after p the next cache line begins; 0: at p.
+inline std::size_t ToLine(const double* p) {
+  constexpr std::size_t kLine = 64 / sizeof(double);
+  return (kLine - reinterpret_cast<std::uintptr_t>(p) / sizeof(double) % kLine) % kLine;
+}
+
 }  // namespace tacit

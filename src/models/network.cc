@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/rng.h"
 #include "core/round.h"
 #include "models/convolution.h"
 #include "models/dense.h"
+#include "models/entries.h"
 #include "models/exp.h"
+#include "models/lanes.h"
 #include "models/rows.h"
 
 namespace tacit {
 namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // σ or max(0, ·) in place. NaN stays NaN, lest a record that cannot be measured look measurable.
 void Activate(Activation f, double* z, std::size_t size) {
@@ -193,16 +198,10 @@ class Network final : public Objective {
   }
 
   void RecordNorms(const Shard& shard, View x, Workspace& ws, Span norm) const override {
-    const std::size_t m = shard.size(), layers = out_.size(), features = shard.features();
+    const std::size_t m = shard.size(), features = shard.features();
     TACIT_CHECK(norm.size() == m);
     Prepare(x, features, m, ws);
-    // Wᵀ of every layer that passes slopes on.
-    double* turned = ws.d.data() + TurnedAt();
-    for (std::size_t k = FirstPassed(); k < layers; ++k) {
-      const Layer layer = At(k, features);
-      Transpose(x.data() + layer.weight, layer.in, layer.out, turned);
-      turned += layer.in * layer.out;
-    }
+    Turn(x, features, ws, 0);
     for (std::size_t first = 0; first < m; first += block_) {
       const std::size_t count = std::min(block_, m - first);
       Forward(shard, x, ws, first, count, m, first);
@@ -212,44 +211,83 @@ class Network final : public Objective {
   }
 
   void WeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Span g) const override {
-    const std::size_t m = shard.size(), features = shard.features();
-    TACIT_CHECK(weight.size() == m && g.size() == x.size() && x.size() == dim(features));
-    std::size_t record[kRecordBlock];
-    double w[kRecordBlock], one[kRecordBlock];
-    std::fill_n(one, kRecordBlock, 1.0);
-    const double *row[kRecordBlock], *scaled[kRecordBlock];
-    for (std::size_t l = 0; l < m;) {
-      std::size_t count = 0;
-      for (; l < m && count < kRecordBlock; ++l) {
+    TACIT_CHECK(weight.size() == shard.size() && g.size() == x.size() && x.size() == dim(shard.features()));
+    AddRecords(shard, ws, weight, 0, g);
+  }
+
+  // Of a dense network the first layer is nearly all of the parameters, and the rows are its inputs. With x_s
+  // the row of record s (and a 1 for the bias) and d_s the sum of −rate/b·δ_s over the steps that s was in,
+  //   W_now = W + Σ_s x_s d_sᵀ,   W_nowᵀ x_r = Wᵀ x_r + Σ_s (x_s·x_r) d_s.
+  // So W is read once for all steps and not written, and the update is written once. The other layers are
+  // small: they make their steps.
+  bool StepsByFactors(const Shard& own, const BatchSteps& steps, View w, Workspace& ws) const override {
+    const std::size_t m = own.size(), features = own.features();
+    if (!front_.empty() || out_.size() < 2 || !FewRecords(m, features) || !own.contiguous()) return false;
+    for (std::size_t l = 0; l < m; ++l)
+      if (!(own.norm(l) < 0x1p500)) return false;  // x_s·x_r might not be finite
+    const std::size_t h = out_[0], head = (features + 1) * h, blocks = (m + steps.batch - 1) / steps.batch;
+    TACIT_CHECK(w.size() == dim(features));
+    // Records take their places in the order of the first pass, so that those that had no step come last.
+    SetPlaces(steps, m, ws.order);
+    const Kept kept = KeptIn(ws.factors, m, features);
+    const Span rest(kept.rest, w.size() - head);
+    std::fill_n(kept.d, m * h, 0.0);
+    Copy(w.subspan(head), rest);
+    StartSums(own, steps, w, kept, ws);
+    Reserve(features, std::min(m, steps.batch), ws);
+    Vec& weight = ws.c;  // without convolutions it is free
+    for (std::size_t k = 0; k < steps.block.size(); ++k) {
+      const std::size_t first = steps.block[k] * steps.batch, count = std::min(steps.batch, m - first);
+      const std::size_t place = ws.order[m + steps.block[k]], known = k < blocks ? place : m;  // d = 0 after
+      const double each = -steps.rate / static_cast<double>(count);
+      const Shard batch = own.Slice(first, count);
+      Turn(rest, features, ws, 1);
+      weight.resize(count);
+      for (std::size_t at = 0; at < count; at += kRecordBlock) {
+        const std::size_t n = std::min(kRecordBlock, count - at);
+        double* z = Inputs(ws, 1, count, at);
+        std::copy_n(kept.sum + (place + at) * h, n * h, z);
+        const double* row[kRecordBlock];
+        for (std::size_t r = 0; r < n; ++r) row[r] = kept.gram + (place + at + r) * m;
+        AddDenseForward(row, n, known, kept.d, h, z);
+        Activate(activation_, z, n * h);
+        Forward(batch, rest, ws, at, n, count, at, 1);
+        Backward(batch, features, ws, at, n, count);
+        for (std::size_t l = at; l < at + n; ++l)
+          weight[l] = NormOf(batch, ws, l, count) < kInfinite ? each : 0.0;
+      }
+      for (std::size_t l = 0; l < count; ++l) {
         if (weight[l] == 0) continue;
-        record[count] = l;
-        w[count++] = weight[l];
+        const double* slope = Slopes(ws, 0, count, l);
+        double* d = kept.d + (place + l) * h;
+        for (std::size_t o = 0; o < h; ++o) d[o] += weight[l] * slope[o];
       }
-      if (filters_ > 0) {
-        for (std::size_t r = 0; r < count; ++r) row[r] = ws.c.data() + record[r] * filters_;
-        AddWeighted(w, row, count, filters_, g.data());
-      }
-      for (std::size_t k = 0; k < out_.size(); ++k) {
-        const Layer layer = At(k, features);
-        double* d = ws.d.data();
-        for (std::size_t r = 0; r < count; ++r, d += layer.out) {
-          const double* slope = Slopes(ws, k, m, record[r]);
-          for (std::size_t o = 0; o < layer.out; ++o) d[o] = w[r] * slope[o];
-          scaled[r] = d;
-        }
-        double* into = g.data() + layer.weight;
-        if (k == 0 && front_.empty() && shard.sparse()) {
-          Row sparse[kRecordBlock];
-          for (std::size_t r = 0; r < count; ++r) sparse[r] = shard.row(record[r]);
-          AddSparseOuter(sparse, scaled, count, layer.in, layer.out, into);
-        } else {
-          for (std::size_t r = 0; r < count; ++r)
-            row[r] = k == 0 && front_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
-          AddOuter(row, scaled, count, layer.in, layer.out, into);
-        }
-        AddWeighted(one, scaled, count, layer.out, g.data() + layer.bias);
+      AddRecords(batch, ws, weight, 1, rest);
+    }
+    return true;
+  }
+
+  void UpdateByFactors(const Shard& own, View w, const Workspace& ws, Vec& update) const override {
+    const std::size_t m = own.size(), features = own.features();
+    const Layer layer = At(0, features);
+    const std::size_t h = layer.out, tail = layer.bias + h;
+    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = d + m * h;
+    update.resize(w.size());
+    if (ws.entries.rows == m) {
+      SparseOuter(ws.entries, d, h, update.data());
+    } else {
+      std::fill_n(update.data(), layer.bias, 0.0);
+      const double *row[kRecordBlock], *of[kRecordBlock];
+      for (std::size_t at = 0; at < m; at += kRecordBlock) {
+        const std::size_t n = std::min(kRecordBlock, m - at);
+        for (std::size_t r = 0; r < n; ++r)
+          row[r] = own.row(ws.order[at + r]).value, of[r] = d + (at + r) * h;
+        AddOuter(row, of, n, features, h, update.data());
       }
     }
+    std::fill_n(update.data() + layer.bias, h, 0.0);
+    for (std::size_t s = 0; s < m; ++s) Axpy(1.0, View(d + s * h, h), Span(update).subspan(layer.bias, h));
+    for (std::size_t j = tail; j < w.size(); ++j) update[j] = rest[j - tail] - w[j];
   }
 
   // weight·δ is one, the fused additions are m; one to spare.
@@ -277,7 +315,7 @@ class Network final : public Objective {
 
  private:
   struct Layer {
-    std::size_t in, out, weight, bias;   // the places in x of w (in × out) and b
+    std::size_t in, out, weight, bias;  // the places in x of w (in × out) and b
   };
   std::size_t Flat(std::size_t features) const {
     if (front_.empty()) return features;
@@ -320,17 +358,156 @@ class Network final : public Objective {
     }
     return at;
   }
+  // Parameters before layer k.
+  std::size_t Skipped(std::size_t k, std::size_t features) const {
+    return k == 0 ? 0 : At(k, features).weight;
+  }
+  // Wᵀ of every layer that passes slopes on; x begins with layer `from`, at most the first of them.
+  void Turn(View x, std::size_t features, Workspace& ws, std::size_t from) const {
+    const std::size_t skip = Skipped(from, features);
+    double* turned = ws.d.data() + TurnedAt();
+    for (std::size_t k = FirstPassed(); k < out_.size(); ++k) {
+      const Layer layer = At(k, features);
+      Transpose(x.data() + (layer.weight - skip), layer.in, layer.out, turned);
+      turned += layer.in * layer.out;
+    }
+  }
   void Prepare(View x, std::size_t features, std::size_t m, Workspace& ws) const {
     TACIT_CHECK(x.size() == dim(features));
+    Reserve(features, m, ws);
+    if (!front_.empty()) front_.Prepare(x, FrontRoom(ws, features));
+  }
+  void Reserve(std::size_t features, std::size_t m, Workspace& ws) const {
     Grow(ws.a, (front_.out() + sum_out_ - classes_) * m);
     Grow(ws.b, sum_out_ * m);
     Grow(ws.c, filters_ * m);
     Grow(ws.d, FrontAt(features) + block_ * front_.out() + front_.Room());
-    if (!front_.empty()) front_.Prepare(x, FrontRoom(ws, features));
   }
   double* ImageSlopes(Workspace& ws, std::size_t features) const { return ws.d.data() + FrontAt(features); }
   double* FrontRoom(Workspace& ws, std::size_t features) const {
     return ImageSlopes(ws, features) + block_ * front_.out();
+  }
+
+  // Whether these dense rows are mostly zeros; if so, ws.entries has the rest of them. Of a few rows
+  // that would take longer than it saves.
+  bool Gathered(const double* const* row, std::size_t count, std::size_t in, Workspace& ws) const {
+    if (count < 16 || !front_.empty()) return false;
+    Row rows[kRecordBlock];
+    for (std::size_t r = 0; r < count; ++r) rows[r] = {row[r], nullptr, in};
+    return GatherEntries(rows, count, in, ws.entries);
+  }
+
+  // g ← g + Σ_l weight[l] ∇f_l for the parameters from layer `from` on, with which g begins.
+  void AddRecords(const Shard& shard, Workspace& ws, View weight, std::size_t from, Span g) const {
+    const std::size_t m = shard.size(), features = shard.features();
+    const std::size_t skip = Skipped(from, features);
+    std::size_t record[kRecordBlock];
+    double w[kRecordBlock], one[kRecordBlock];
+    std::fill_n(one, kRecordBlock, 1.0);
+    const double *row[kRecordBlock], *scaled[kRecordBlock];
+    for (std::size_t l = 0; l < m;) {
+      std::size_t count = 0;
+      for (; l < m && count < kRecordBlock; ++l) {
+        if (weight[l] == 0) continue;
+        record[count] = l;
+        w[count++] = weight[l];
+      }
+      if (filters_ > 0 && from == 0) {
+        for (std::size_t r = 0; r < count; ++r) row[r] = ws.c.data() + record[r] * filters_;
+        AddWeighted(w, row, count, filters_, g.data());
+      }
+      for (std::size_t k = from; k < out_.size(); ++k) {
+        const Layer layer = At(k, features);
+        double* d = ws.d.data();
+        for (std::size_t r = 0; r < count; ++r, d += layer.out) {
+          const double* slope = Slopes(ws, k, m, record[r]);
+          for (std::size_t o = 0; o < layer.out; ++o) d[o] = w[r] * slope[o];
+          scaled[r] = d;
+        }
+        double* into = g.data() + (layer.weight - skip);
+        if (k == 0 && front_.empty() && shard.sparse()) {
+          Row sparse[kRecordBlock];
+          for (std::size_t r = 0; r < count; ++r) sparse[r] = shard.row(record[r]);
+          AddSparseOuter(sparse, scaled, count, layer.in, layer.out, into);
+        } else {
+          for (std::size_t r = 0; r < count; ++r)
+            row[r] = k == 0 && front_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
+          if (k == 0 && Gathered(row, count, layer.in, ws))
+            AddSparseOuter(ws.entries, ws.d.data(), layer.out, into);
+          else
+            AddOuter(row, scaled, count, layer.in, layer.out, into);
+        }
+        AddWeighted(one, scaled, count, layer.out, g.data() + (layer.bias - skip));
+      }
+    }
+  }
+
+  // By public sizes: a sum over factors has m terms where one over a row has as many as it has non-zeros, and
+  // the products x_s·x_r cost what m/2 more outputs of the layer would.
+  static constexpr std::size_t kMostFactors = 128;
+  bool FewRecords(std::size_t m, std::size_t features) const {
+    return m > 0 && m <= kMostFactors && 8 * m <= features && m <= 2 * out_[0];
+  }
+  // ws.factors of m records: d (m × h) and the parameters after the first layer, which the update is made of;
+  // then the sums of the first layer at w (m × h), the products x_s·x_r + 1 (m × m), and m ones. Records are
+  // in the order of their places.
+  struct Kept {
+    double *d, *rest, *sum, *gram, *ones;
+  };
+  Kept KeptIn(Vec& factors, std::size_t m, std::size_t features) const {
+    const std::size_t h = out_[0], rest = dim(features) - (features + 1) * h;
+    Grow(factors, 2 * m * h + rest + m * m + m + 8);  // d begins with a cache line
+    double* d = factors.data() + ToLine(factors.data());
+    double* sum = d + m * h + rest;
+    double* gram = sum + m * h;
+    return {d, d + m * h, sum, gram, gram + m * m};
+  }
+  // order[p] is the record in place p < m; order[m + b] the first place of block b.
+  static void SetPlaces(const BatchSteps& steps, std::size_t m, std::vector<std::uint32_t>& order) {
+    const std::size_t blocks = (m + steps.batch - 1) / steps.batch;
+    TACIT_CHECK(steps.block.size() >= blocks);
+    order.resize(m + blocks);
+    std::uint32_t place = 0;
+    for (std::size_t k = 0; k < blocks; ++k) {
+      const std::size_t first = steps.block[k] * steps.batch;
+      order[m + steps.block[k]] = place;
+      for (std::size_t l = first; l < std::min(first + steps.batch, m); ++l)
+        order[place++] = static_cast<std::uint32_t>(l);
+    }
+    TACIT_CHECK(place == m);
+  }
+  // The sums of the first layer at w, and the products of rows; if every record is in one step only, those
+  // with the records of earlier steps alone.
+  void StartSums(const Shard& own, const BatchSteps& steps, View w, const Kept& kept, Workspace& ws) const {
+    const std::size_t m = own.size(), features = own.features(), h = out_[0];
+    const std::size_t blocks = (m + steps.batch - 1) / steps.batch;
+    const double* bias = w.data() + At(0, features).bias;
+    std::fill_n(kept.ones, m, 1.0);
+    Row row[kMostFactors];
+    for (std::size_t p = 0; p < m; ++p) row[p] = own.row(ws.order[p]);
+    if (GatherEntries(row, m, features, ws.entries)) {
+      Entries& x = ws.entries;
+      SparseProduct(x, w.data(), bias, h, kept.sum);
+      TurnEntries(x, ws.turned);
+      const double* turned = ws.turned.data();
+      if (steps.block.size() > blocks) return UsedProduct(x, 0, m, turned, kept.ones, m, m, kept.gram);
+      for (std::size_t k = 0, at = 0; k < blocks; ++k) {
+        const std::size_t count = std::min(steps.batch, m - steps.block[k] * steps.batch);
+        UsedProduct(x, at, count, turned, kept.ones, at, m, kept.gram + at * m);
+        at += count;
+      }
+      return;
+    }
+    Grow(ws.turned, features * m);
+    for (std::size_t p = 0; p < m; ++p)
+      for (std::size_t j = 0; j < features; ++j) ws.turned[j * m + p] = row[p].value[j];
+    for (std::size_t at = 0; at < m; at += kRecordBlock) {
+      const std::size_t n = std::min(kRecordBlock, m - at);
+      const double* x[kRecordBlock];
+      for (std::size_t r = 0; r < n; ++r) x[r] = row[at + r].value;
+      DenseForward(x, n, features, w.data(), bias, h, kept.sum + at * h);
+      DenseForward(x, n, features, ws.turned.data(), kept.ones, m, kept.gram + at * m);
+    }
   }
 
   // Scores of all records in blocks: f(record, scores).
@@ -346,18 +523,19 @@ class Network final : public Objective {
   }
 
   // Records first … first + count of the shard, to the places `at` … of a workspace for m records: inputs
-  // of all layers, and scores.
+  // of all layers, and scores. With `from` > 0 the inputs of layer `from` are there already, and x begins
+  // with its parameters.
   void Forward(const Shard& shard, View x, Workspace& ws, std::size_t first, std::size_t count, std::size_t m,
-               std::size_t at) const {
-    const std::size_t layers = out_.size(), features = shard.features();
+               std::size_t at, std::size_t from = 0) const {
+    const std::size_t layers = out_.size(), features = shard.features(), skip = Skipped(from, features);
     if (!front_.empty())
       for (std::size_t r = 0; r < count; ++r)
         front_.Forward(shard.row(first + r), FrontRoom(ws, features), r, Inputs(ws, 0, m, at + r));
-    for (std::size_t k = 0; k < layers; ++k) {
+    for (std::size_t k = from; k < layers; ++k) {
       const Layer layer = At(k, features);
       const bool last = k + 1 == layers;
       double* z = last ? Slopes(ws, k, m, at) : Inputs(ws, k + 1, m, at);
-      const double *w = x.data() + layer.weight, *b = x.data() + layer.bias;
+      const double *w = x.data() + (layer.weight - skip), *b = x.data() + (layer.bias - skip);
       if (k == 0 && front_.empty() && shard.sparse()) {
         for (std::size_t r = 0; r < count; ++r)
           SparseForward(shard.row(first + r), w, b, layer.out, z + r * layer.out);
@@ -365,7 +543,10 @@ class Network final : public Objective {
         const double* row[kRecordBlock];
         for (std::size_t r = 0; r < count; ++r)
           row[r] = k == 0 && front_.empty() ? shard.row(first + r).value : Inputs(ws, k, m, at + r);
-        DenseForward(row, count, layer.in, w, b, layer.out, z);
+        if (k == 0 && Gathered(row, count, layer.in, ws))
+          SparseProduct(ws.entries, w, b, layer.out, z);
+        else
+          DenseForward(row, count, layer.in, w, b, layer.out, z);
       }
       if (!last) Activate(activation_, z, count * layer.out);
     }

@@ -446,6 +446,122 @@ TEST(Network, ZerosThatArePassedOverChangeNothing) {
   }
 }
 
+// The steps one by one, as local training makes them.
+Vec UpdateStepByStep(const Objective& f, const Shard& own, const BatchSteps& steps, const Vec& w) {
+  Vec y = w;
+  Workspace ws;
+  for (const std::uint32_t b : steps.block) {
+    const std::size_t first = b * steps.batch, count = std::min(steps.batch, own.size() - first);
+    const Shard batch = own.Slice(first, count);
+    Vec norm(count), weight(count);
+    f.RecordNorms(batch, y, ws, norm);
+    for (std::size_t l = 0; l < count; ++l)
+      weight[l] = norm[l] < kInfinity ? -steps.rate / static_cast<double>(count) : 0.0;
+    f.WeightedSum(batch, y, ws, weight, y);
+  }
+  for (std::size_t j = 0; j < y.size(); ++j) y[j] -= w[j];
+  return y;
+}
+
+TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
+  const std::vector<std::uint32_t> once = {2, 0, 3, 1}, twice = {2, 0, 3, 1, 1, 3, 2, 0}, whole = {0, 0, 0};
+  const ModelSpec relu{.loss = Loss::kMlp, .classes = 4, .hidden = {37}, .activation = Activation::kRelu};
+  const ModelSpec deep{
+      .loss = Loss::kMlp, .classes = 3, .hidden = {30, 7}, .activation = Activation::kSigmoid};
+  const struct {
+    const char* why;
+    const ModelSpec& spec;
+    std::size_t records, batch;
+    const std::vector<std::uint32_t>& block;
+  } cases[] = {
+      {"one pass, the last batch short", relu, 38, 10, once},
+      {"two passes in different orders", relu, 38, 10, twice},
+      {"batches longer than a block of records", deep, 60, 35, once},
+      {"all records in every step", relu, 40, 40, whole},
+      {"two hidden layers", deep, 38, 10, twice},
+      {"batches of one", deep, 4, 1, once},
+      {"one record", relu, 1, 1, whole},
+  };
+  Workspace ws;      // reused from case to case, as by a thread
+  Vec update;
+  for (const auto& c : cases)
+    for (const double density : {0.2, 1.0})
+      for (const bool sparse : {false, true}) {
+        SCOPED_TRACE(testing::Message() << c.why << ", density " << density << (sparse ? ", sparse" : ""));
+        const auto f = *MakeObjective(c.spec);
+        const std::size_t features = 490;
+        Dataset data = RandomData(Loss::kMlp, c.spec.classes, c.records + 3, features, density, 151);
+        for (double& v : data.value) v *= 0.2;
+        test::FillNorms(data);
+        if (sparse) data = Sparse(data);
+        const Shard own(data, 3, c.records);
+        std::vector<std::uint32_t> block = c.block;
+        const std::size_t blocks = (c.records + c.batch - 1) / c.batch;
+        std::erase_if(block, [&](std::uint32_t b) { return b >= blocks; });
+        const BatchSteps steps{0.3, c.batch, block};
+        const Vec w = RandomVec(f->dim(features), 0.1, 152);
+        ASSERT_TRUE(f->StepsByFactors(own, steps, w, ws));
+        f->UpdateByFactors(own, w, ws, update);
+        const Vec plain = UpdateStepByStep(*f, own, steps, w);
+        ASSERT_EQ(update.size(), plain.size());
+        // y − w has lost 53 bits of the weights, about 0.1.
+        const double length = Norm(plain);
+        EXPECT_GT(length, 0.01);
+        EXPECT_LT(std::sqrt(DistanceSquared(update, plain)), 1e-12 * length);
+        Workspace fresh;
+        Vec again;
+        ASSERT_TRUE(f->StepsByFactors(own, steps, w, fresh));
+        f->UpdateByFactors(own, w, fresh, again);
+        EXPECT_EQ(update, again);
+      }
+}
+
+TEST(Factors, AreLeftAloneWhereTheyDoNotPayOrCouldOverflow) {
+  const std::vector<std::uint32_t> block = {0};
+  const ModelSpec mlp{.loss = Loss::kMlp, .classes = 3, .hidden = {20}};
+  const auto uses = [&](const ModelSpec& spec, std::size_t records, std::size_t features, double value) {
+    const auto f = *MakeObjective(spec);
+    Dataset data = RandomData(Loss::kMlp, 3, records, features, 0.2, 161);
+    data.value[0] = value;
+    test::FillNorms(data);
+    if (!(std::abs(value) < kInfinity)) data.norm[0] = kInfinity;
+    Workspace ws;
+    return f->StepsByFactors(Shard(data, 0, records), {0.1, records, block},
+                             RandomVec(f->dim(features), 0.1, 1), ws);
+  };
+  EXPECT_TRUE(uses(mlp, 20, 200, 1.0));
+  EXPECT_TRUE(uses(mlp, 20, 200, 1e100));
+  EXPECT_FALSE(uses(mlp, 20, 200, 1e160)) << "products of rows might overflow";
+  EXPECT_FALSE(uses(mlp, 20, 200, kInfinity)) << "a row that cannot be measured";
+  EXPECT_FALSE(uses(mlp, 20, 200, kNan)) << "a row that cannot be measured";
+  EXPECT_FALSE(uses(mlp, 26, 200, 1.0)) << "too many records for so few features";
+  EXPECT_FALSE(uses(mlp, 41, 400, 1.0)) << "too many records for so narrow a layer";
+  EXPECT_FALSE(uses({.loss = Loss::kMlp, .classes = 30}, 20, 200, 1.0)) << "one layer";
+  EXPECT_FALSE(uses(FedExpLocalCnn(), 20, 784, 1.0)) << "convolutions";
+  EXPECT_FALSE(MakeObjective(Loss::kSoftmax, 3)->StepsByFactors({}, {}, {}, *std::make_unique<Workspace>()));
+}
+
+// A record whose slopes are not finite at some step contributes nothing in that step.
+TEST(Factors, ARecordThatCannotBeMeasuredContributesNothing) {
+  const ModelSpec spec{.loss = Loss::kMlp, .classes = 3, .hidden = {20}};
+  const auto f = *MakeObjective(spec);
+  Dataset data = RandomData(Loss::kMlp, 3, 12, 200, 0.2, 171);
+  for (std::size_t l = 0; l < 12; ++l) data.value[l * 200] = l == 2 ? 1e140 : 0.0;
+  test::FillNorms(data);
+  Vec w = RandomVec(f->dim(200), 0.1, 172);
+  for (std::size_t o = 0; o < 20; ++o) w[o] = 1e200;      // the sums of record 2 overflow
+  const std::vector<std::uint32_t> block = {1, 0, 2};
+  const BatchSteps steps{0.1, 4, block};
+  Workspace ws;
+  Vec update;
+  const Shard own(data, 0, 12);
+  ASSERT_TRUE(f->StepsByFactors(own, steps, w, ws));
+  f->UpdateByFactors(own, w, ws, update);
+  for (const double v : update) ASSERT_TRUE(std::isfinite(v));
+  const Vec plain = UpdateStepByStep(*f, own, steps, w);
+  for (std::size_t j = 0; j < plain.size(); ++j) ASSERT_NEAR(update[j], plain[j], 1e-12);
+}
+
 TEST(Network, BadSpecsAreRefusedByName) {
   const Convolution four{4, 4};
   const struct {

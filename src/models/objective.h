@@ -23,18 +23,32 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/result.h"
 #include "core/vec.h"
 #include "data/dataset.h"
+#include "models/entries.h"
 
 namespace tacit {
 
 // Scratch of one thread: grows to its largest use and is then reused, so rounds do not allocate.
 struct Workspace {
   Vec a, b, c, d;
+  Entries entries;
+  // Of StepsByFactors; with the entries they are what UpdateByFactors makes the update of.
+  Vec factors, turned;
+  std::vector<std::uint32_t> order;
+};
+
+// Steps of gradient descent on blocks of neighbouring records, pass after pass: step k is on the records from
+// block[k]·batch on, `batch` of them or as many as there are. Every pass has every block once.
+struct BatchSteps {
+  double rate = 0;
+  std::size_t batch = 1;
+  std::span<const std::uint32_t> block = {};
 };
 
 // loss = below·(margin − at) up to margin = at, above·(margin − at) beyond; below ≤ above.
@@ -50,7 +64,7 @@ class Objective {
  public:
   virtual ~Objective() = default;
 
-  virtual std::size_t dim(std::size_t features) const = 0;   // length of x
+  virtual std::size_t dim(std::size_t features) const = 0;  // length of x
 
   // Where training starts: 0 for a linear model; a network draws weights and biases uniformly from
   // ±1/√(inputs of the unit), since 0 is a saddle. Public: a function of the seed alone.
@@ -81,6 +95,15 @@ class Objective {
                              Span /*y*/) const {
     return false;
   }
+
+  // y − w, where y is w after the steps y ← y − rate·(mean of ∇f_l(y) over the records l of the step),
+  // without a y: where a layer's gradient is a sum of products x_l δ_lᵀ with rows x_l that do not change,
+  // what the steps have added to it is known by its factors. StepsByFactors makes the steps and keeps in the
+  // workspace what UpdateByFactors, same shard and w, writes the difference from. False: there is no such
+  // way, or by public sizes it would be the slower one, or a row is too long for it. A record that cannot be
+  // measured contributes nothing. Up to rounding the result is that of the steps made one by one.
+  virtual bool StepsByFactors(const Shard&, const BatchSteps&, View /*w*/, Workspace&) const { return false; }
+  virtual void UpdateByFactors(const Shard&, View /*w*/, const Workspace&, Vec& /*update*/) const {}
 
   // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
   // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.

@@ -53,19 +53,26 @@ void ClipWeights(View norm, double c, Span weight) {
   }
 }
 
-// v·min(1, C/‖v‖) in place, with ‖v‖ ≤ C afterwards in real arithmetic.
-void Project(Vec& x, L2Bound c) {
+// The t with t·v = v·min(1, C/‖v‖), rounded so that ‖t·v‖ ≤ C in real arithmetic, even if the products are
+// rounded; 1 for what is inside. A v whose norm is not finite becomes 0, and t = 1.
+double ProjectBy(Vec& x, L2Bound c) {
   const std::size_t d = x.size();
   // The computed norm is at least (1 − γ_{d+4}) times the real one; the scaled coordinates round
   // once more. Both are paid by a slightly smaller radius, so that no slack is left to charge.
   double norm = Norm(x);
   if (!std::isfinite(norm)) {
     Fill(x, 0.0);
-  } else {
-    const double radius = c.value() * (1 - Gamma(d + 8));
-    if (radius < 0x1p-480) norm = NormUp(x);      // squares of such lengths underflow
-    if (norm > radius) Scale(DivDown(radius, norm), x);
+    return 1.0;
   }
+  const double radius = c.value() * (1 - Gamma(d + 8));
+  if (radius < 0x1p-480) norm = NormUp(x);      // squares of such lengths underflow
+  return norm > radius ? DivDown(radius, norm) : 1.0;
+}
+
+// The same in place.
+void Project(Vec& x, L2Bound c) {
+  const double t = ProjectBy(x, c);
+  if (t != 1.0) Scale(t, x);
 }
 
 SumUnit UnitOf(const Dataset& d) {
@@ -132,20 +139,45 @@ void Bounded::Entrust(Entrusted& out, double weight) const {
   out.value_.assign(value_.begin(), value_.end());
   if (weight != 1) Scale(weight, out.value_);
   out.weight_ = weight;
+  out.factor_ = 1.0;
+  out.given_ = true;
+  out.moved_ = false;
   out.bound_ = bound_;
   out.length_ = length_;
 }
 
-void EntrustedSum::Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count, double weight) {
+void Bounded::ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out) {
+  out.factor_ = ProjectBy(v.value_, c);
+  out.value_.swap(v.value_);
+  out.given_ = out.moved_ = true;
+  out.weight_ = 1.0;
+  out.bound_ = out.length_ = c;
+}
+
+void Bounded::Recall(const Entrusted& sent, Private<Vec>& v) {
+  TACIT_CHECK(sent.given_);
+  if (!sent.moved_) return;
+  v.value_.resize(sent.value_.size());
+  for (std::size_t j = 0; j < sent.value_.size(); ++j) v.value_[j] = sent.factor_ * sent.value_[j];
+}
+
+void EntrustedSum::Add(const Entrusted& v) {
+  TACIT_CHECK(v.given_);
+  Take(v.value_, v.factor_, v.bound_, v.length_, 1, v.weight_);
+}
+
+void EntrustedSum::Take(const Vec& v, double factor, L2Bound bound, L2Bound length, std::uint32_t count,
+                        double weight) {
   if (count == 0) return;
   if (count_ == 0) {
-    total_ = v;
+    total_.resize(v.size());
+    for (std::size_t j = 0; j < v.size(); ++j) total_[j] = factor * v[j];
     bound_ = bound;
     length_ = length;
     weight_ = weight;
   } else {
     TACIT_CHECK(v.size() == total_.size());
-    Axpy(1.0, v, total_);
+    Axpy(factor, v, total_);
     if (bound > bound_) bound_ = bound;
     if (length > length_) length_ = length;
     weight_ += weight;

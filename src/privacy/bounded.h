@@ -85,6 +85,13 @@ class Bounded {
   // most w(2b + u·4b) = 2bw(1 + 2u) ≤ 2b apart, u = 2⁻⁵³.
   void Entrust(Entrusted& out, double weight = 1) const;
 
+  // Clip and Entrust at once, with weight 1: nothing is copied or scaled. The vector changes hands, with a
+  // factor t ≤ C/‖v‖ that it is multiplied by where it is added; v is left with what `out` held.
+  static void ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out);
+  // For the client that needs what it sent: the clipped v again, if the vector changed hands. (After Entrust,
+  // v is what it was.)
+  static void Recall(const Entrusted& sent, Private<Vec>& v);
+
   // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
   // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
   // clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
@@ -133,13 +140,16 @@ class Bounded {
 // it. It can be added to others and nothing else; the sum leaves through a Mechanism.
 class Entrusted {
  public:
-  std::size_t dim() const { return value_.size(); }
-  void Clear() { value_.clear(); }
+  std::size_t dim() const { return given_ ? value_.size() : 0; }
+  void Clear() { given_ = false; }
 
  private:
   friend class Bounded;
   friend class EntrustedSum;
   Vec value_;
+  double factor_ = 1.0;  // the term is factor_·value_, in the ball in real arithmetic
+  bool given_ = false;  // false: value_ is only memory to be used again
+  bool moved_ = false;  // the client has it no more
   L2Bound bound_{1.0}, length_{1.0};
   double weight_ = 1;  // public, in [0, 1]; in the value already
 };
@@ -148,9 +158,9 @@ class Entrusted {
 class EntrustedSum {
  public:
   void Reset() { count_ = 0; }
-  void Add(const Entrusted& v) { Take(v.value_, v.bound_, v.length_, 1, v.weight_); }
+  void Add(const Entrusted& v);
   void Merge(const EntrustedSum& other) {
-    Take(other.total_, other.bound_, other.length_, other.count_, other.weight_);
+    Take(other.total_, 1.0, other.bound_, other.length_, other.count_, other.weight_);
   }
   std::uint32_t count() const { return count_; }
   double weight() const {
@@ -163,12 +173,13 @@ class EntrustedSum {
   Bounded Total(std::uint32_t most, const Entrusted& nothing);
   // What the computed sum and squared lengths err by, as roundings of a term's way in Bounded's formula.
   // Terms are at most twice as long as bound(); a squared length errs by γ_{d+3} of at most 2·bound() on
-  // either of two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths. k = 2(M + 1) + ⌈2(d
-  // + 3)/M⌉ pays for both.
+  // either of two neighbours, and a sum over M clients by γ_{M+1} of the terms' lengths: a term is rounded
+  // once where it is multiplied by its factor and then in at most M − 1 additions. k = 2(M + 1) + ⌈2(d +
+  // 3)/M⌉ pays for both.
   static std::size_t Roundings(std::size_t clients, std::size_t dim);
 
  private:
-  void Take(const Vec& v, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
+  void Take(const Vec& v, double factor, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   Vec total_;
   L2Bound bound_{1.0}, length_{1.0};  // the largest; count from the first term on
   double weight_ = 0;  // so does this

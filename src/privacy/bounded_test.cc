@@ -109,6 +109,90 @@ TEST(Clip, IsOneLipschitz) {
   }
 }
 
+// Through the door of a trusted server: one client's term, as it is added up.
+Vec EntrustedTerm(Vec v, L2Bound c, Entrusted& sent) {
+  Private<Vec> p(std::move(v));
+  Bounded::ClipAndEntrust(p, c, sent);
+  EntrustedSum sum;
+  sum.Reset();
+  sum.Add(sent);
+  const Bounded total = sum.Total();
+  EXPECT_EQ(total.bound(), c);
+  LedgerBook book(std::vector<MuSquared>(1, MuSquared::Proven(kInf)), Adjacency::kReplaceOne);
+  NoiseRng rng = NoiseRng::Replayable({});
+  NoiseBuffer noise;
+  Released<Vec> out;
+  EXPECT_TRUE(Expose().ReleaseForAll(total, NoiseStd{1.0}, book, rng, noise, out).ok());
+  return *out;
+}
+
+TEST(Entrusted, ATermIsTheClippedVectorBitForBitWhoeverAppliesTheFactor) {
+  Stream rng({.seed = 3, .purpose = Purpose::kTest});
+  Entrusted sent;      // reused, as by a thread
+  for (const double c : {1.0, 1e-3, 1e-200}) {
+    const L2Bound clip = L2Bound::Proven(c);
+    for (const Vec& v :
+         {Vec{0.3, 0.4}, Vec{30, 40}, Vec{0, 0}, Vec{5e-324, 0}, Vec{1e200, 1e200}, Vec{kNan, 1},
+          Vec{kInf, -kInf}, Vec{1, -kInf}, Vec{1e140, 0}, Vec{1e-160, -3e-162}, Vec{}})
+      EXPECT_EQ(EntrustedTerm(v, clip, sent), Clipped(v, clip));
+  }
+  for (int trial = 0; trial < 1000; ++trial) {
+    const double scale = std::exp(40 * (rng.Uniform() - 0.5)), c = std::exp(20 * (rng.Uniform() - 0.5));
+    Vec v(1 + rng.Below(200));
+    for (double& x : v) x = scale * rng.Normal();
+    const Vec term = EntrustedTerm(v, L2Bound::Proven(c), sent);
+    EXPECT_EQ(term, Clipped(v, L2Bound::Proven(c)));
+    EXPECT_LE(Length(term), static_cast<long double>(c));
+    Private<Vec> back;
+    Bounded::Recall(sent, back);
+    EXPECT_EQ(Opened(Bounded::Clip(back, L2Bound::Proven(2 * c))), term);
+  }
+}
+
+TEST(Entrusted, WhatWasClearedIsNotThere) {
+  Entrusted sent;
+  EXPECT_EQ(sent.dim(), 0u);
+  Private<Vec> v(Vec{3, 4});
+  Bounded::ClipAndEntrust(v, L2Bound{1.0}, sent);
+  EXPECT_EQ(sent.dim(), 2u);
+  sent.Clear();
+  EXPECT_EQ(sent.dim(), 0u);
+  EntrustedSum sum;
+  EXPECT_DEATH(sum.Add(sent), "given_");
+  EXPECT_DEATH(Bounded::Recall(sent, v), "given_");
+}
+
+// The exact sum of the terms in the ball and the computed one differ by what is charged, and no more.
+TEST(Entrusted, ReplacingAClientMovesTheComputedSumByAtMostTheSensitivity) {
+  Stream rng({.seed = 4, .purpose = Purpose::kTest});
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::size_t d = 1 + rng.Below(20), clients = 1 + rng.Below(30), who = rng.Below(clients);
+    const L2Bound clip{0.7};
+    std::vector<Vec> v(clients, Vec(d));
+    for (Vec& one : v)
+      for (double& x : one) x = std::exp(8 * rng.Normal()) * rng.Normal();
+    const auto total = [&](const std::vector<Vec>& all, double& bound) {
+      EntrustedSum sum;
+      sum.Reset();
+      for (const Vec& one : all) {
+        Entrusted sent;
+        Private<Vec> p(one);
+        Bounded::ClipAndEntrust(p, clip, sent);
+        sum.Add(sent);
+      }
+      const Bounded b = sum.Total();
+      bound = b.Sensitivity(Adjacency::kReplaceOne).value();
+      return Opened(b);
+    };
+    double bound = 0;
+    const Vec before = total(v, bound);
+    for (double& x : v[who]) x = -x;      // the far side of the ball
+    const Vec after = total(v, bound);
+    EXPECT_LE(Distance(before, after), static_cast<long double>(bound));
+    EXPECT_LT(bound, 1.4 * (1 + 1e-12));
+  }
+}
+
 // Least squares at x = 0 with label −1: the gradient of a record is its row.
 Dataset Rows(std::size_t features, Vec values) {
   Dataset data;

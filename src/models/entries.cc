@@ -1,0 +1,218 @@
+#include "models/entries.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "models/lanes.h"
+
+namespace tacit {
+namespace {
+
+// y[0 … 4L) = start + Σ_k a(k) b(k)[0 … 4L), k ascending, in registers. With Part the last lanes hold `part`
+// of four outputs.
+template <std::size_t L, bool Part, class A, class B>
+__attribute__((always_inline)) inline void Strip(std::size_t count, const double* start, std::size_t part,
+                                                 A a, B b, double* y) {
+  const auto load = [part](const double* p, std::size_t i) __attribute__((always_inline)) {
+    return Part && i + 1 == L ? LoadPart(p + kLanes * i, part) : Load(p + kLanes * i);
+  };
+  Lanes sum[L];
+  for (std::size_t i = 0; i < L; ++i) sum[i] = start ? load(start, i) : Lanes{};
+  for (std::size_t k = 0; k < count; ++k) {
+    const Lanes c = All(a(k));
+    const double* row = b(k);
+    for (std::size_t i = 0; i < L; ++i) sum[i] = MulAdd(c, load(row, i), sum[i]);
+  }
+  for (std::size_t i = 0; i < L; ++i) {
+    if (Part && i + 1 == L)
+      StorePart(y + kLanes * i, sum[i], part);
+    else
+      Store(y + kLanes * i, sum[i]);
+  }
+}
+
+constexpr std::size_t kWidest =
+    10;  // lanes of a strip: their sums, a coefficient and a mask fit 16 registers
+
+// Calls f(first output, lanes constant, partial constant, part) over 0 … out, in strips of nearly equal
+// width.
+template <std::size_t L = kWidest, class F>
+inline void WithLanes(std::size_t lanes, F f) {
+  if constexpr (L == 1) {
+    f(std::integral_constant<std::size_t, 1>{});
+  } else {
+    if (lanes == L) return f(std::integral_constant<std::size_t, L>{});
+    WithLanes<L - 1>(lanes, f);
+  }
+}
+template <class F>
+inline void ForStrips(std::size_t out, F f) {
+  if (out == 0) return;
+  const std::size_t lanes = (out + kLanes - 1) / kLanes, strips = (lanes + kWidest - 1) / kWidest;
+  const std::size_t width = (lanes + strips - 1) / strips;
+  for (std::size_t at = 0; at < lanes; at += width) {
+    const std::size_t here = std::min(width, lanes - at);
+    const std::size_t part = at + here == lanes ? out % kLanes : 0;
+    WithLanes(here, [&](auto l) {
+      if (part == 0)
+        f(at * kLanes, l, std::false_type{}, part);
+      else
+        f(at * kLanes, l, std::true_type{}, part);
+    });
+  }
+}
+
+template <class V>
+void Lengthen(V& v, std::size_t size) {
+  if (v.size() < size) v.resize(size);
+}
+
+}  // namespace
+
+bool GatherEntries(const Row* row, std::size_t rows, std::size_t columns, Entries& out) {
+  out.rows = 0;
+  out.columns = columns;
+  out.row_begin.assign(1, 0);
+  std::size_t found = 0;
+  const std::size_t most = rows * columns / 3;
+  for (std::size_t r = 0; r < rows; ++r) {
+    Lengthen(out.column, found + columns);
+    Lengthen(out.value, found + columns);
+    std::uint32_t* at = out.column.data();
+    double* value = out.value.data();
+    const auto take = [&](std::size_t j, double v) __attribute__((always_inline)) {
+      at[found] = static_cast<std::uint32_t>(j);
+      value[found] = v;
+      found += v != 0;
+    };
+    const Row& x = row[r];
+    if (x.index != nullptr || x.size == 0) {  // a sparse set without entries has no indices either
+      for (std::size_t k = 0; k < x.size; ++k) take(x.index[k], x.value[k]);
+    } else {
+      constexpr std::size_t kGroup = 2 * kLanes;  // zeros come in runs: pass over those
+      std::size_t j = 0;
+      for (; j + kGroup <= columns; j += kGroup) {
+        if ((NonZeros(Load(x.value + j)) | NonZeros(Load(x.value + j + kLanes))) == 0) continue;
+        for (std::size_t k = j; k < j + kGroup; ++k) take(k, x.value[k]);
+      }
+      for (; j < columns; ++j) take(j, x.value[j]);
+      if (found > most) return false;
+    }
+    out.row_begin.push_back(static_cast<std::uint32_t>(found));
+  }
+  out.rows = rows;
+  // Counts, then where each column begins, then the entries; each column's place moves on as it is filled.
+  out.column_begin.assign(columns + 1, 0);
+  Lengthen(out.row, found);
+  Lengthen(out.column_value, found);
+  std::uint32_t* begin = out.column_begin.data();
+  for (std::size_t k = 0; k < found; ++k) ++begin[out.column[k]];
+  for (std::size_t j = 0, sum = 0; j <= columns; ++j)
+    sum += std::exchange(begin[j], static_cast<std::uint32_t>(sum));
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t k = out.row_begin[r]; k < out.row_begin[r + 1]; ++k) {
+      const std::uint32_t place = begin[out.column[k]]++;
+      out.row[place] = static_cast<std::uint32_t>(r);
+      out.column_value[place] = out.value[k];
+    }
+  // Now begin[j] is where column j + 1 begins.
+  std::copy_backward(begin, begin + columns, begin + columns + 1);
+  begin[0] = 0;
+  out.used.clear();
+  Lengthen(out.column_rank, columns);
+  for (std::size_t j = 0; j < columns; ++j) {
+    out.column_rank[j] = static_cast<std::uint32_t>(out.used.size());
+    if (begin[j] != begin[j + 1]) out.used.push_back(static_cast<std::uint32_t>(j));
+  }
+  Lengthen(out.rank, found);
+  for (std::size_t k = 0; k < found; ++k) out.rank[k] = out.column_rank[out.column[k]];
+  return true;
+}
+
+void TurnEntries(const Entries& x, Vec& t) {
+  Lengthen(t, x.used.size() * x.rows);
+  double* row = t.data();
+  for (const std::uint32_t j : x.used) {
+    std::fill_n(row, x.rows, 0.0);
+    for (std::size_t k = x.column_begin[j]; k < x.column_begin[j + 1]; ++k) row[x.row[k]] = x.column_value[k];
+    row += x.rows;
+  }
+}
+
+void SparseProduct(Entries& x, const double* w, const double* start, std::size_t out, double* z) {
+  // Strip by strip: what a strip needs of w is copied together, at the beginning of a cache line. So it stays
+  // in the second-level cache, on few pages, while all rows pass; w itself may be larger than that cache.
+  constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8;
+  Lengthen(x.room, x.used.size() * kWidest * kLanes + kLine);
+  double* room = x.room.data() + ToLine(x.room.data());
+  const std::size_t used = x.used.size();
+  ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
+    constexpr std::size_t kStride = kLanes * lanes();
+    for (std::size_t i = 0; i < used; ++i) {
+      const double* ahead = w + x.used[std::min(i + kAhead, used - 1)] * out + o;
+      for (std::size_t k = 0; k < kStride; k += kLine) __builtin_prefetch(ahead + k);
+      const double* from = w + x.used[i] * out + o;
+      for (std::size_t k = 0; k < lanes(); ++k)
+        Store(room + i * kStride + k * kLanes,
+              partial() && k + 1 == lanes() ? LoadPart(from + k * kLanes, part) : Load(from + k * kLanes));
+    }
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      const std::size_t first = x.row_begin[r];
+      const double* value = x.value.data() + first;
+      const std::uint32_t* at = x.rank.data() + first;
+      Strip<lanes(), partial()>(
+          x.row_begin[r + 1] - first, start ? start + o : nullptr, part,
+          [=](std::size_t k) { return value[k]; }, [=](std::size_t k) { return room + at[k] * kStride; },
+          z + r * out + o);
+    }
+  });
+}
+
+void UsedProduct(const Entries& x, std::size_t first, std::size_t count, const double* w, const double* start,
+                 std::size_t out, std::size_t stride, double* z) {
+  TACIT_CHECK(first + count <= x.rows && out <= stride);
+  ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::size_t from = x.row_begin[first + r], to = x.row_begin[first + r + 1];
+      const double* value = x.value.data() + from;
+      const std::uint32_t* at = x.rank.data() + from;
+      Strip<lanes(), partial()>(
+          to - from, start ? start + o : nullptr, part, [=](std::size_t k) { return value[k]; },
+          [=](std::size_t k) { return w + at[k] * stride + o; }, z + r * stride + o);
+    }
+  });
+}
+
+namespace {
+
+template <bool Add>
+void OuterOf(const Entries& x, const double* d, std::size_t out, double* g) {
+  constexpr std::size_t kBlock = 128;  // columns whose part of g stays in the second-level cache
+  for (std::size_t block = 0; block < x.columns; block += kBlock) {
+    const std::size_t end = std::min(block + kBlock, x.columns);
+    ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
+      for (std::size_t j = block; j < end; ++j) {
+        const std::size_t from = x.column_begin[j], to = x.column_begin[j + 1];
+        if (Add && from == to) continue;
+        const double* value = x.column_value.data() + from;
+        const std::uint32_t* row = x.row.data() + from;
+        double* y = g + j * out + o;
+        Strip<lanes(), partial()>(
+            to - from, Add ? y : nullptr, part, [=](std::size_t k) { return value[k]; },
+            [=](std::size_t k) { return d + row[k] * out + o; }, y);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void SparseOuter(const Entries& x, const double* d, std::size_t out, double* g) {
+  OuterOf<false>(x, d, out, g);
+}
+void AddSparseOuter(const Entries& x, const double* d, std::size_t out, double* g) {
+  OuterOf<true>(x, d, out, g);
+}
+
+}  // namespace tacit
