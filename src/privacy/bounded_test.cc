@@ -87,6 +87,19 @@ TEST(Clip, NeverLeavesTheBallInRealArithmetic) {
   }
 }
 
+// The length that a vector is clipped by is the one of core/vec.h, for every length around its eight sums.
+TEST(Clip, ScalesByTheNorm) {
+  Stream rng({.seed = 5, .purpose = Purpose::kTest});
+  for (std::size_t d = 1; d < 70; ++d) {
+    Vec v(d);
+    for (double& x : v) x = 100 * rng.Normal();
+    const Vec out = Clipped(v, L2Bound{1.0});
+    const double radius = 1 - static_cast<double>(d + 8) * 0x1p-53, norm = Norm(v);
+    for (std::size_t j = 0; j < d; ++j)
+      EXPECT_NEAR(out[j], v[j] * (radius / norm), 1e-15 * std::abs(out[j]));  // 4 roundings each
+  }
+}
+
 TEST(Clip, ATinyBallIsNotFooledByUnderflow) {
   // 1e-180 squared is zero in doubles, yet the vector is far outside.
   for (const double c : {1e-200, 1e-250, 1e-170}) {
