@@ -60,6 +60,18 @@ struct Scratch {
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 
+// Σ_l clip_C(∇f_l(x)) over a client's records, with noise on the sum; in paper mode Σ_l ∇f_l(x), under the
+// paper's claim. Into s.released. Options: clip, certified, claim.
+template <class Options>
+Status ReleaseSum(const Holding& own, const Problem& problem, const Mechanism& mechanism, const Options& o,
+                  View x, NoiseStd sigma, Scratch& s) {
+  if (!o.certified)
+    return mechanism.ReleaseAsClaimed(Unbounded::Sum(own.data, *problem.f, x, s.clip), sigma, o.claim,
+                                      *own.ledger, *s.rng, s.noise, s.released);
+  return mechanism.Release(Bounded::ClippedSum(own.data, *problem.f, x, o.clip, s.clip), sigma, *own.ledger,
+                           *s.rng, s.noise, s.released);
+}
+
 // A sum of released vectors: what most algorithms make of their messages. `total` counts from the first one
 // on, so that memory is reused from round to round.
 struct ReleasedSum {

@@ -70,4 +70,38 @@ class EdgeDuals {
   std::uint32_t degree_;
 };
 
+// What peers of the consensus ADMM have in common: all but how they come to a note.
+class AdmmPeer {
+ public:
+  void Hear(const Heard<PeerNote>& heard) {
+    edges_.Hear(heard);
+    if (output_ == PeerOutput::kMean && heard.taken()) mean_.Add(edges_.w());
+  }
+  View latest() const { return edges_.w(); }
+  View iterate() const { return mean_.count > 0 ? View(mean_.value) : latest(); }
+  std::array<std::size_t, 1> lengths() const { return {problem_->dim}; }
+  const EdgeDuals& edges() const { return edges_; }
+  auto State() { return std::tuple_cat(edges_.State(), std::tie(mean_.value, mean_.count)); }
+
+ protected:
+  AdmmPeer(Holding own, std::size_t degree, const Problem& problem, const Mechanism& mechanism, double rho,
+           PeerOutput output, std::shared_ptr<const NoisePlan> sigma)
+      : own_(std::move(own)),
+        problem_(&problem),
+        mechanism_(&mechanism),
+        sigma_(std::move(sigma)),
+        edges_(problem, degree, rho),
+        output_(output) {}
+
+  Holding own_;
+  const Problem* problem_;
+  const Mechanism* mechanism_;
+  std::shared_ptr<const NoisePlan> sigma_;      // one per round that runs
+  EdgeDuals edges_;                             // functions of notes: not private
+
+ private:
+  PeerOutput output_;
+  RunningMean mean_;
+};
+
 }  // namespace tacit

@@ -15,19 +15,11 @@
 namespace tacit {
 
 struct GradNfl {
-  struct Options {
+  struct Options : PeerOptions {
     StepSize alpha{.c = 0.1, .falling = true};              // α_n
-    L2Bound clip{1.0};              // c₁
-    bool certified = true;
-    Claim claim{"", Epsilon{0.0}, Delta{0.0}};
-    PeerOutput output = PeerOutput::kLast;
-    std::vector<std::uint32_t> rounds;                      // the rounds that run, ascending, from 1
   };
 
-  struct Note {
-    Released<Vec> w;                // w̃_k
-    auto Fields() { return std::tie(w); }
-  };
+  using Note = PeerNote;
 
   struct Factors {
     double alpha, records;          // α_n, M_k
@@ -54,15 +46,7 @@ struct GradNfl {
           mix_(start_) {}
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
-      const NoiseStd sigma = (*sigma_)[t];
-      if (o_->certified) {
-        const Bounded h = Bounded::ClippedSum(own_.data, *problem_->f, w_, o_->clip, s.clip);
-        TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
-      } else {
-        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, w_, s.clip);
-        TACIT_OK(
-            mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
-      }
+      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w_, (*sigma_)[t], s));
       const Factors factors{o_->alpha.At(o_->rounds[t]), static_cast<double>(own_.records)};
       s.released.Into<&Step>(note.w, w_, mix_, *problem_, factors);
       return Ok{};

@@ -44,15 +44,7 @@ struct IsrlDp {
           sigma_(std::move(sigma)) {}
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
-      const NoiseStd sigma = (*sigma_)[*in.t];
-      if (o_->certified) {
-        const Bounded sum = Bounded::ClippedSum(own_.data, *problem_->f, w, o_->clip, s.clip);
-        TACIT_OK(mechanism_->Release(sum, sigma, *own_.ledger, *s.rng, s.noise, s.released));
-      } else {
-        const Unbounded sum = Unbounded::Sum(own_.data, *problem_->f, w, s.clip);
-        TACIT_OK(
-            mechanism_->ReleaseAsClaimed(sum, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
-      }
+      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[*in.t], s));
       s.released.Into<[](const Vec& from, Vec& to, const double& m) {
         to = from;
         Scale(1 / m, to);

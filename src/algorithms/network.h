@@ -89,8 +89,8 @@ inline Status CheckSubgradients(const Problem& p, std::string_view method) {
   Vec x(p.dim), out(p.dim);
   if (p.g->AddSubgradient(1.0, x, out)) return Ok{};
   return Fail(Code::kUnsupported,
-              "{}: the penalty is infinite somewhere and has no subgradient there; choose none, l1, "
-              "elastic_net or group_lasso",
+              "{} takes subgradients and has no projection, and the penalty is infinite somewhere; use none, "
+              "l1, elastic-net or group-lasso, or model.l2",
               method);
 }
 
@@ -104,6 +104,20 @@ struct StepSize {
 enum class PeerOutput {
   kLast,  // the last note
   kMean,  // the mean of all notes of the peer (ergodic average)
+};
+
+// What every method on a graph is told.
+struct PeerOptions {
+  L2Bound clip{1.0};  // c₁
+  bool certified = true;
+  Claim claim{"", Epsilon{0.0}, Delta{0.0}};  // paper mode: what the paper says of the run
+  PeerOutput output = PeerOutput::kLast;
+  std::vector<std::uint32_t> rounds;  // the rounds that run, ascending, from 1
+};
+
+struct PeerNote {
+  Released<Vec> w;  // w̃_k
+  auto Fields() { return std::tie(w); }
 };
 
 // The mean of a sequence, kept while it goes on.

@@ -20,20 +20,12 @@
 namespace tacit {
 
 struct Nfl {
-  struct Options {
+  struct Options : PeerOptions {
     double rho = 1;  // ρ
     StepSize eta;  // η_n
-    L2Bound clip{1.0};  // c₁
-    bool certified = true;
-    Claim claim{"", Epsilon{0.0}, Delta{0.0}};  // paper mode: what the paper says of the run
-    PeerOutput output = PeerOutput::kLast;
-    std::vector<std::uint32_t> rounds;  // the rounds that run, ascending, from 1
   };
 
-  struct Note {
-    Released<Vec> w;  // w̃_k
-    auto Fields() { return std::tie(w); }
-  };
+  using Note = PeerNote;
 
   struct Factors {
     double inverse_eta, records, denominator;  // 1/η_n, M_k, 2ρ|N_k| + 1/η_n
@@ -47,29 +39,16 @@ struct Nfl {
     Scale(1 / s.denominator, out);
   }
 
-  class Peer {
+  class Peer : public AdmmPeer {
    public:
     Peer(Holding own, std::size_t degree, const Problem& problem, const Mechanism& mechanism,
          const Options& o,
          std::shared_ptr<const NoisePlan> sigma)  // noise on the sum, one per round that runs
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
-          o_(&o),
-          sigma_(std::move(sigma)),
-          edges_(problem, degree, o.rho) {}
+        : AdmmPeer(std::move(own), degree, problem, mechanism, o.rho, o.output, std::move(sigma)), o_(&o) {}
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
-      const NoiseStd sigma = (*sigma_)[t];
       const Vec& w = edges_.w();
-      if (o_->certified) {
-        const Bounded h = Bounded::ClippedSum(own_.data, *problem_->f, w, o_->clip, s.clip);
-        TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
-      } else {
-        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, w, s.clip);
-        TACIT_OK(
-            mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
-      }
+      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[t], s));
       const double inverse_eta = 1 / o_->eta.At(o_->rounds[t]);
       const Factors factors{inverse_eta, static_cast<double>(own_.records),
                             2 * o_->rho * edges_.degree() + inverse_eta};
@@ -77,25 +56,8 @@ struct Nfl {
       return Ok{};
     }
 
-    void Hear(const Heard<Note>& heard) {
-      edges_.Hear(heard);
-      if (o_->output == PeerOutput::kMean && heard.taken()) mean_.Add(edges_.w());
-    }
-
-    View latest() const { return edges_.w(); }
-    View iterate() const { return mean_.count > 0 ? View(mean_.value) : latest(); }
-    std::array<std::size_t, 1> lengths() const { return {problem_->dim}; }
-    const EdgeDuals& edges() const { return edges_; }
-    auto State() { return std::tuple_cat(edges_.State(), std::tie(mean_.value, mean_.count)); }
-
    private:
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
     const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
-    EdgeDuals edges_;  // functions of notes: not private
-    RunningMean mean_;
   };
 };
 static_assert(Networked<Nfl>);

@@ -18,33 +18,27 @@
 namespace tacit {
 
 struct PAdmm {
-  struct Options {
+  struct Options : PeerOptions {
     double rho = 1;                 // ρ
-    L2Bound clip{1.0};              // c₁
     double row_bound = 1;           // public, on every row's length: steps of descent depend on it
-    bool certified = true;
-    Claim claim{"", Epsilon{0.0}, Delta{0.0}};
-    PeerOutput output = PeerOutput::kLast;
-    std::vector<std::uint32_t> rounds;                      // the rounds that run, ascending, from 1
   };
 
-  struct Note {
-    Released<Vec> w;                // w̃_k
-    auto Fields() { return std::tie(w); }
-  };
+  using Note = PeerNote;
 
   // Whether the method applies; to be asked before a run is planned.
   static Status Fits(const Problem& p, double row_bound) {
     if (!p.f->clips_to_smooth())
       return Fail(Code::kUnsupported,
-                  "p-admm: needs a smooth loss of a linear model (logistic, least-squares, huber, "
-                  "smoothed-hinge); choose one, or nfl");
+                  "p-admm minimises exactly and needs a smooth loss of a linear model; use logistic, "
+                  "least-squares, huber or smoothed-hinge, or algorithm.name = \"zcdp-nfl\"");
     if (p.g->Ridge() != 0.0)
       return Fail(Code::kUnsupported,
-                  "p-admm: needs a smooth penalty; set penalty = \"none\" and use l2, or choose nfl");
+                  "p-admm needs a smooth objective; use no penalty but model.l2, or algorithm.name = "
+                  "\"zcdp-nfl\"");
     if (!(row_bound > 0) || !std::isfinite(row_bound))
       return Fail(Code::kInvalidArgument,
-                  "p-admm: the rows have no public bound on their length; normalise or clip them");
+                  "the steps of p-admm depend on a public bound on the rows; set data.row_norm to clip or "
+                  "unit, with data.row_bound");
     return Ok{};
   }
   // κ, and the sensitivity of w_k: noise σ in a round costs μ = that/σ.
@@ -57,17 +51,13 @@ struct PAdmm {
     return Bounded::Sensitivity(a, Bounded::ArgminBound(o.clip, m, kappa), 1, 0);
   }
 
-  class Peer {
+  class Peer : public AdmmPeer {
    public:
     Peer(Holding own, std::size_t degree, const Problem& problem, const Mechanism& mechanism,
          const Options& o,
          std::shared_ptr<const NoisePlan> sigma)            // noise on w_k, one per round that runs
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
+        : AdmmPeer(std::move(own), degree, problem, mechanism, o.rho, o.output, std::move(sigma)),
           o_(&o),
-          sigma_(std::move(sigma)),
-          edges_(problem, degree, o.rho),
           planned_(Curvature(o, problem.l2, static_cast<double>(degree))) {}
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
@@ -94,25 +84,8 @@ struct PAdmm {
       return Ok{};
     }
 
-    void Hear(const Heard<Note>& heard) {
-      edges_.Hear(heard);
-      if (o_->output == PeerOutput::kMean && heard.taken()) mean_.Add(edges_.w());
-    }
-
-    View latest() const { return edges_.w(); }
-    View iterate() const { return mean_.count > 0 ? View(mean_.value) : latest(); }
-    std::array<std::size_t, 1> lengths() const { return {problem_->dim}; }
-    const EdgeDuals& edges() const { return edges_; }
-    auto State() { return std::tuple_cat(edges_.State(), std::tie(mean_.value, mean_.count)); }
-
    private:
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
     const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
-    EdgeDuals edges_;               // functions of notes: not private
-    RunningMean mean_;
     double planned_;                // κ with all neighbours
   };
 };

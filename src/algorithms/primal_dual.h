@@ -69,16 +69,7 @@ struct PrimalDual {
 
     Status Round(const Down& in, Up& up, Scratch& s) {
       if (!in.x_bar->empty()) Absorb(*in.x_bar);
-      const NoiseStd sigma = (*sigma_)[*in.t];
-      if (o_->certified) {
-        const Bounded h =
-            Bounded::ClippedSum(own_.data, *problem_->f, x_, o_->clip, s.clip);  // Σ_l clip_B(∇f_il(x_i))
-        TACIT_OK(mechanism_->Release(h, sigma, *own_.ledger, *s.rng, s.noise, s.released));
-      } else {
-        const Unbounded h = Unbounded::Sum(own_.data, *problem_->f, x_, s.clip);  // Σ_l ∇f_il(x_i)
-        TACIT_OK(
-            mechanism_->ReleaseAsClaimed(h, sigma, o_->claim, *own_.ledger, *s.rng, s.noise, s.released));
-      }
+      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, x_, (*sigma_)[*in.t], s));
       s.released.Into<&Step>(up.x_tilde, x_, lambda_, *o_, static_cast<double>(own_.records));
       x_tilde_ = *up.x_tilde;
       return Ok{};

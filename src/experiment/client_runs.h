@@ -1,36 +1,14 @@
 #pragma once
 
-// For tests: short runs with clients as the unit of privacy, in a folder of their own that is gone at the
-// end.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <string>
-#include <vector>
-
-#include "experiment/run.h"
-#include "experiment/verify.h"
+// For tests: short runs with clients as the unit of privacy.
+#include "experiment/test_runs.h"
 
 namespace tacit {
 
-class ClientRuns : public testing::Test {
+class ClientRuns : public TestRuns {
  protected:
-  using Sets = std::vector<Assignment>;
   explicit ClientRuns(Sets base = {})
-      : base_(std::move(base)) {}  // base: in every config, before the test's own
-
-  void SetUp() override {
-    home_ = std::filesystem::temp_directory_path() / fmt::format("tacit_client_runs_{}", ::getpid());
-    std::filesystem::remove_all(home_);
-    std::filesystem::create_directories(home_);
-  }
-  void TearDown() override { std::filesystem::remove_all(home_); }
-
-  Result<Config> Parse(const Sets& sets, const char* where = "runs") const {
-    Sets all = base_;
-    all.insert(all.end(), sets.begin(), sets.end());
-    return ParseConfig(fmt::format(R"(
+      : TestRuns(R"(
 [data]
 source = "synthetic-logistic"
 rows = 400
@@ -48,41 +26,8 @@ name = "fedexp"
 rounds = 30
 local_steps = 4
 local_rate = 0.5
-[experiment]
-output = "{}"
-name = "run"
 )",
-                                   (home_ / where).string()),
-                       "run.toml", all);
-  }
-  Config Make(const Sets& sets, const char* where = "runs") const {
-    auto c = Parse(sets, where);
-    EXPECT_TRUE(c.ok()) << c.error().message;
-    return c.ok() ? *c : Config{};
-  }
-  RunResult Good(const Config& c, const TrainHooks& hooks = {}) const {
-    auto r = Train(c, hooks);
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *std::move(r) : RunResult{};
-  }
-  // Why there is no such run; empty if there is.
-  std::string Why(const Sets& sets) const {
-    const auto c = Parse(sets);
-    if (!c.ok()) return c.error().message;
-    TrainHooks hooks;
-    hooks.write_folder = false;
-    const auto r = Train(*c, hooks);
-    return r.ok() ? "" : r.error().message;
-  }
-  static void Holds(const std::filesystem::path& folder) {
-    const auto checked = VerifyFolder(folder);
-    ASSERT_TRUE(checked.ok()) << checked.error().message;
-    for (const Finding& finding : checked->findings) ADD_FAILURE() << finding.sentence;
-  }
-  std::filesystem::path home_;
-
- private:
-  Sets base_;
+                 std::move(base)) {}
 };
 
 }  // namespace tacit

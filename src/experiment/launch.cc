@@ -9,22 +9,6 @@
 namespace tacit {
 namespace {
 
-Problem MakeProblem(const Session& s) {
-  Problem problem{.f = s.objective.get(),
-                  .g = s.regularizer.get(),
-                  .l2 = s.config.model.l2,
-                  .dim = s.plan.dim,
-                  .clients = static_cast<std::uint32_t>(s.plan.clients),
-                  .start = {}};
-  problem.start.resize(s.plan.dim);
-  s.objective->Initialise(s.config.experiment.seed, s.facts.features, problem.start);
-  return problem;
-}
-
-Claim ClaimOf(const Plan& plan) {
-  return {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
-}
-
 ServerOptimizer OptimizerOf(const Config& c) {
   const std::string& name = c.algorithm.server_optimizer;
   using Kind = ServerOptimizer::Kind;
@@ -34,14 +18,6 @@ ServerOptimizer OptimizerOf(const Config& c) {
           .momentum = c.algorithm.server_momentum,
           .second = c.algorithm.server_second,
           .floor = c.algorithm.server_floor};
-}
-
-// What a client divides its sum by must not tell neighbours apart. Where a record may be there or not, or a
-// person has any number of them, that is a public number of the plan; otherwise neighbours have equally many
-// records.
-Holding HoldingOf(Session& s, std::uint32_t i) {
-  return {i, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(i), s.partition.shard(i),
-          &s.book->account(i), s.plan.weights.empty() ? 1.0 : s.plan.weights[i]};
 }
 
 std::unique_ptr<Participants> WhoTakesPart(Session& s) {

@@ -14,7 +14,7 @@ typename A::Options OptionsOf(const Session& s) {
   typename A::Options o;
   o.clip = L2Bound::Proven(s.config.privacy.clip);
   o.certified = s.config.algorithm.mode == "certified";
-  o.claim = {s.plan.claim_source, Epsilon::Proven(s.plan.epsilon), Delta::Proven(s.plan.delta)};
+  o.claim = ClaimOf(s.plan);
   o.output = s.config.algorithm.output == "mean" ? PeerOutput::kMean : PeerOutput::kLast;
   for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
   return o;
@@ -22,21 +22,12 @@ typename A::Options OptionsOf(const Session& s) {
 
 template <class A>
 Status Go(Session& s, RunResult& r, const typename A::Options& o) {
-  Problem problem{.f = s.objective.get(),
-                  .g = s.regularizer.get(),
-                  .l2 = s.config.model.l2,
-                  .dim = s.plan.dim,
-                  .clients = static_cast<std::uint32_t>(s.plan.clients),
-                  .start = {}};
-  problem.start.resize(s.plan.dim);
-  s.objective->Initialise(s.config.experiment.seed, s.facts.features, problem.start);
+  const Problem problem = MakeProblem(s);
   TACIT_TRY(const Absences who, Absences::Of(s.config, s.plan.clients, s.plan.rounds));
   std::vector<typename A::Peer> peers;
   peers.reserve(s.plan.clients);
   for (std::uint32_t k = 0; k < s.plan.clients; ++k) {
-    // Where a record may be there or not, what a sum is divided by is public.
-    Holding own{k, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(k), s.partition.shard(k),
-                &s.book->account(k)};
+    Holding own = HoldingOf(s, k);
     const auto& noise = s.plan.noise[s.plan.noise_of[k]];
     if constexpr (std::is_same_v<A, GradNfl>)
       peers.emplace_back(std::move(own), problem, *s.mechanism, o, noise);

@@ -252,37 +252,14 @@ Status CheckKeys(const Config& c, Method method) {
   return Ok{};
 }
 
-Status CheckModel(const Config& c, Method method, const Objective& f, const Regularizer& g, double row_bound,
-                  std::size_t dim) {
-  if (method != Method::kPAdmm) {
-    const Vec zero(dim);
-    Vec out(dim);
-    if (g.AddSubgradient(0.0, zero, out)) return Ok{};
-    return Fail(
-        Code::kUnsupported,
-        "model.penalty = \"{}\": {} takes subgradients and has no projection; use none, l1, elastic-net or "
-        "group-lasso, or model.l2",
-        c.model.penalty, c.algorithm.name);
-  }
-  if (!f.clips_to_smooth())
-    return Fail(Code::kUnsupported,
-                "model.name = \"{}\": p-admm minimises exactly and needs a smooth loss of a linear model; "
-                "use logistic, "
-                "least-squares, huber or smoothed-hinge, or algorithm.name = \"zcdp-nfl\"",
-                c.model.name);
-  if (g.Ridge() != 0.0)
-    return Fail(Code::kUnsupported,
-                "model.penalty = \"{}\": p-admm needs a smooth objective; use none with model.l2, or "
-                "algorithm.name = "
-                "\"zcdp-nfl\"",
-                c.model.penalty);
-  if (!std::isfinite(row_bound))
-    return Fail(Code::kInvalidArgument,
-                "data.row_norm = \"{}\": the steps of p-admm depend on a public bound on the rows; set clip "
-                "or unit, with "
-                "data.row_bound",
-                c.data.row_norm);
-  return Ok{};
+// The method's own verdict, with the values that it is about.
+Status CheckModel(const Config& c, Method method, const Problem& problem, double row_bound) {
+  const Status fits = method == Method::kPAdmm ? PAdmm::Fits(problem, row_bound)
+                                               : CheckSubgradients(problem, c.algorithm.name);
+  if (fits.ok()) return fits;
+  return Error{fits.error().code,
+               fmt::format("model.name = \"{}\", model.penalty = \"{}\", data.row_norm = \"{}\": {}",
+                           c.model.name, c.model.penalty, c.data.row_norm, fits.error().message)};
 }
 
 // What the noise on a sum of subgradients is divided by on its way into w̃, apart from the records.
@@ -396,7 +373,8 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
     return Fail(Code::kInvalidArgument,
                 "model.weights has {} numbers for {} parameters; give one each, or none",
                 c.model.weights.size(), p.dim);
-  TACIT_OK(CheckModel(c, method, *objective, *regularizer, facts.row_bound, p.dim));
+  const Problem problem{.f = objective.get(), .g = regularizer.get(), .l2 = c.model.l2, .dim = p.dim};
+  TACIT_OK(CheckModel(c, method, problem, facts.row_bound));
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
@@ -476,26 +454,8 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
   Shares shares = UniformShares(p.rounds);
   if (exposed || method == Method::kDpNfl) {
     // the same in every round: nothing to spread, or theorems for equal rounds
-  } else if (c.algorithm.allocation == "geometric") {
-    if (std::isfinite(c.algorithm.variance_cap))
-      return Fail(Code::kUnsupported,
-                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
-                  c.algorithm.variance_cap);
-    shares = GeometricShares(p.rounds, c.algorithm.ratio);
-  } else if (c.algorithm.allocation == "dynamic") {
-    const double skip = certified ? kSkipShare : 0.0;
-    if (std::isfinite(c.algorithm.variance_cap)) {
-      TACIT_TRY(shares, CappedWaterFilling(weight, log_delta, budget, c.algorithm.variance_cap, skip));
-    } else {
-      shares = WaterFillingShares(weight, log_delta, skip);
-    }
-  } else if (const double variance = delta_sum * delta_sum * rounds / (budget.value() * budget.value());
-             variance > c.algorithm.variance_cap) {
-    return Fail(Code::kBudget,
-                "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; "
-                "raise it or "
-                "privacy.epsilon, or lower algorithm.rounds",
-                c.algorithm.variance_cap, variance);
+  } else {
+    TACIT_TRY(shares, Allocate(c, weight, delta_sum, budget));
   }
   if (!exposed && method != Method::kDpNfl && c.algorithm.allocation != "static") {
     double least = 0, most = -kInf;  // log shares of the rounds that run
@@ -561,18 +521,7 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
       for (std::size_t t = 0; t < p.rounds; ++t)
         nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
     }
-    NoisePlan out;
-    out.reserve(active.size());
-    for (const std::uint32_t t : active) {
-      const auto sigma = NoiseStd::Of(DivUp(nominal_delta, nominal[t - 1]));
-      if (!sigma.ok())
-        return Fail(Code::kInvalidArgument,
-                    "algorithm.rounds = {}: the noise of round {} is beyond any number; lower it, or set "
-                    "algorithm.allocation = \"static\"",
-                    p.rounds, t);
-      out.push_back(*sigma);
-    }
-    return out;
+    return NoiseOf(active, nominal, nominal_delta);
   };
   PAdmm::Options admm_options;
   admm_options.rho = net.rho;

@@ -1,6 +1,5 @@
 // Runs without a server, from a config to a certificate that verifies.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -12,8 +11,7 @@
 #include "algorithms/nfl_theory.h"
 #include "experiment/kill_runs.h"
 #include "experiment/network_plan.h"
-#include "experiment/run.h"
-#include "experiment/verify.h"
+#include "experiment/test_runs.h"
 
 namespace tacit {
 namespace {
@@ -22,16 +20,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Sets = std::vector<Assignment>;
 
-class NetworkRuns : public testing::Test {
+class NetworkRuns : public TestRuns {
  protected:
-  NetworkRuns() {
-    std::string name = (fs::temp_directory_path() / "tacit-network-XXXXXX").string();
-    home_ = mkdtemp(name.data());
-  }
-  ~NetworkRuns() override { fs::remove_all(home_); }
-
-  Result<Config> Parse(const Sets& sets, const char* where = "runs") const {
-    return ParseConfig(fmt::format(R"(
+  NetworkRuns()
+      : TestRuns(R"(
 [data]
 source = "synthetic-linear"
 rows = 241
@@ -53,23 +45,8 @@ rounds = 30
 [network]
 topology = "regular"
 degree = 3
-[experiment]
-output = "{}"
-name = "run"
-)",
-                                   (home_ / where).string()),
-                       "network.toml", sets);
-  }
-  Config Make(const Sets& sets, const char* where = "runs") const {
-    auto c = Parse(sets, where);
-    EXPECT_TRUE(c.ok()) << c.error().message;
-    return c.ok() ? *c : Config{};
-  }
-  static RunResult Good(const Config& c, const TrainHooks& hooks = {}) {
-    auto r = Train(c, hooks);
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *std::move(r) : RunResult{};
-  }
+)") {}
+
   Plan Planned(const Sets& sets) const {
     const Config c = Make(sets);
     const auto facts = FactsWithoutData(c);
@@ -78,22 +55,12 @@ name = "run"
     EXPECT_TRUE(p.ok()) << p.error().message;
     return p.ok() ? *std::move(p) : Plan{};
   }
-  // Why there is no such run; empty if there is.
-  std::string Why(const Sets& sets) const {
-    const auto c = Parse(sets);
-    if (!c.ok()) return c.error().message;
-    TrainHooks hooks;
-    hooks.write_folder = false;
-    const auto r = Train(*c, hooks);
-    return r.ok() ? "" : r.error().message;
-  }
   static std::string Findings(const Result<Verification>& v) {
     if (!v.ok()) return "error: " + v.error().message;
     std::string all;
     for (const Finding& f : v->findings) all += f.sentence + "\n";
     return all;
   }
-  fs::path home_;
 };
 
 struct Kind {

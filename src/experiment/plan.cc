@@ -98,6 +98,48 @@ std::string UnitText(const std::string& unit, const std::string& person_bound,
   return fmt::format("person ({}{}sum clipped)", most, most.empty() ? "" : ", ");
 }
 
+Result<Shares> Allocate(const Config& c, const Vec& log_q, double delta, Mu budget) {
+  const auto& a = c.algorithm;
+  const std::size_t rounds = log_q.size();
+  const Vec log_delta(rounds, std::log(delta));
+  if (a.allocation == "geometric") {
+    if (std::isfinite(a.variance_cap))
+      return Fail(Code::kUnsupported,
+                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
+                  a.variance_cap);
+    return GeometricShares(rounds, a.ratio);
+  }
+  if (a.allocation == "dynamic") {
+    const double skip = a.mode == "certified" ? kSkipShare : 0.0;  // a paper sends every round
+    if (std::isfinite(a.variance_cap))
+      return CappedWaterFilling(log_q, log_delta, budget, a.variance_cap, skip);
+    return WaterFillingShares(log_q, log_delta, skip);
+  }
+  if (const double variance = delta * delta * static_cast<double>(rounds) / (budget.value() * budget.value());
+      variance > a.variance_cap)
+    return Fail(
+        Code::kBudget,
+        "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
+        "it or privacy.epsilon, or lower algorithm.rounds",
+        a.variance_cap, variance);
+  return UniformShares(rounds);
+}
+
+Result<NoisePlan> NoiseOf(const std::vector<std::uint32_t>& rounds, const Vec& mu, double delta) {
+  NoisePlan plan;
+  plan.reserve(rounds.size());
+  for (const std::uint32_t t : rounds) {
+    const auto sigma = NoiseStd::Of(DivUp(delta, mu[t - 1]));
+    if (!sigma.ok())
+      return Fail(Code::kInvalidArgument,
+                  "algorithm.rounds = {}: the noise of round {} is beyond any number; lower it, or set "
+                  "algorithm.allocation = \"static\"",
+                  mu.size(), t);
+    plan.push_back(*sigma);
+  }
+  return plan;
+}
+
 Result<PublicFacts> FactsWithoutData(const Config& c) {
   PublicFacts f;
   if (c.data.source.empty())
@@ -781,44 +823,24 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
           "algorithm.allocation = \"{}\": with samples of clients the noise is the same in every round; set "
           "static",
           c.algorithm.allocation);
-  } else if (c.algorithm.allocation == "geometric" && !exposed) {
-    shares = GeometricShares(p.rounds, c.algorithm.ratio);
-    if (std::isfinite(c.algorithm.variance_cap))
-      return Fail(Code::kUnsupported,
-                  "algorithm.variance_cap = {:g}: a geometric allocation has no cap; use dynamic",
-                  c.algorithm.variance_cap);
-    if (by_client && c.algorithm.ratio != 1 && p.rounds > 1)
+  } else if (!exposed) {  // without noise nothing is allocated or skipped
+    TACIT_TRY(shares, Allocate(c, log_q, delta_sum, budget));
+    if (c.algorithm.allocation == "geometric" && by_client && c.algorithm.ratio != 1 && p.rounds > 1)
       p.warnings.push_back(
           "a geometric allocation puts large noise on some rounds, and nothing bounds the model: clipped "
           "updates "
           "may not walk back; use static, or dynamic with algorithm.variance_cap");
-    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
-                            NoiseCost(shares, log_q, log_delta, budget);
-  } else if (c.algorithm.allocation == "dynamic" &&
-             !exposed) {  // without noise nothing is allocated or skipped
-    const double skip = certified ? kSkipShare : 0.0;  // a paper sends every round
-    if (std::isfinite(c.algorithm.variance_cap)) {
-      TACIT_TRY(shares, CappedWaterFilling(log_q, log_delta, budget, c.algorithm.variance_cap, skip));
-    } else {
-      shares = WaterFillingShares(log_q, log_delta, skip);
-    }
-    if (std::isinf(regularizer->DomainRadius(p.dim)) && p.factor < 1 && log_q.front() < std::log(1e-4))
+    if (c.algorithm.allocation == "dynamic" && std::isinf(regularizer->DomainRadius(p.dim)) && p.factor < 1 &&
+        log_q.front() < std::log(1e-4))
       p.warnings.push_back(
           primal_dual || isrl
               ? "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
                 "unbounded: clipped gradients may not walk back; use l1box, box or l2ball"
               : "dynamic allocation puts large noise on early rounds, and nothing bounds the model: clipped "
                 "updates may not walk back; set algorithm.variance_cap, or allocation = \"static\"");
-    p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
-                            NoiseCost(shares, log_q, log_delta, budget);
-  } else if (const double variance =
-                 delta_sum * delta_sum * static_cast<double>(p.rounds) / (budget.value() * budget.value());
-             variance > c.algorithm.variance_cap && !exposed) {
-    return Fail(
-        Code::kBudget,
-        "algorithm.variance_cap = {:g}: a static allocation needs variance {:.6g} in every round; raise "
-        "it or privacy.epsilon, or lower algorithm.rounds",
-        c.algorithm.variance_cap, variance);
+    if (c.algorithm.allocation != "static")
+      p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
+                              NoiseCost(shares, log_q, log_delta, budget);
   }
 
   if (!exposed) {
@@ -854,9 +876,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
           c.algorithm.variance_cap, sampled->value() * sampled->value());
   }
   const auto sigmas = [&](Mu mu) -> Result<NoisePlan> {
-    NoisePlan plan;
     if (sampled) return NoisePlan(active.size(), *sampled);
-    plan.reserve(active.size());
     Vec nominal(p.rounds);
     if (p.turns != 0 && !exposed) {  // any so many rounds keep the budget
       TACIT_TRY(const Vec one, Calibrate(UniformShares(p.turns), mu, relative, absolute));
@@ -877,16 +897,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         nominal[t] =
             mu.value() * std::exp(0.5 * shares.log_share[t]) / std::sqrt(static_cast<double>(p.each));
     }
-    for (std::uint32_t t : active) {
-      const auto sigma = NoiseStd::Of(DivUp(delta_sum, nominal[t - 1]));
-      if (!sigma.ok())
-        return Fail(Code::kInvalidArgument,
-                    "algorithm.rounds = {}: the noise of round {} is beyond any number; lower it, or set "
-                    "algorithm.allocation = \"static\"",
-                    p.rounds, t);
-      plan.push_back(*sigma);
-    }
-    return plan;
+    return NoiseOf(active, nominal, delta_sum);
   };
   p.noise_of.assign(p.clients, 0);
   TACIT_TRY(NoisePlan everyone, sigmas(budget));

@@ -13,6 +13,7 @@
 #include "privacy/gdp.h"
 #include "privacy/local_randomizer.h"
 #include "privacy/sampling.h"
+#include "privacy/schedule.h"
 
 namespace tacit {
 
@@ -159,6 +160,10 @@ void SetWeights(Plan&, const std::vector<std::size_t>& records);
 // Parts of it that plans of every kind share.
 Status CheckData(const Config&);  // public constants of [data] that fit each other
 Result<Adjacency> ParseAdjacency(const std::string& name);
+// How algorithm.allocation spreads a budget over as many rounds as log_q has, at one sensitivity for all.
+Result<Shares> Allocate(const Config&, const Vec& log_q, double sensitivity, Mu budget);
+// σ = sensitivity/μ of the rounds that run, mu being of all.
+Result<NoisePlan> NoiseOf(const std::vector<std::uint32_t>& rounds, const Vec& mu, double sensitivity);
 MuSquared BudgetOf(Mu);  // rounded down, where charges are rounded up; Calibrate leaves room for both
 
 // Short name, paper, one line: the table of everything `algorithm.name` accepts.

@@ -106,4 +106,25 @@ MuSquared PlannedCost(const Session& s) {
   return most;
 }
 
+Problem MakeProblem(const Session& s) {
+  Problem problem{.f = s.objective.get(),
+                  .g = s.regularizer.get(),
+                  .l2 = s.config.model.l2,
+                  .dim = s.plan.dim,
+                  .clients = static_cast<std::uint32_t>(s.plan.clients),
+                  .start = {}};
+  problem.start.resize(s.plan.dim);
+  s.objective->Initialise(s.config.experiment.seed, s.facts.features, problem.start);
+  return problem;
+}
+
+Claim ClaimOf(const Plan& plan) {
+  return {plan.claim_source, Epsilon::Proven(plan.epsilon), Delta::Proven(plan.delta)};
+}
+
+Holding HoldingOf(Session& s, std::uint32_t i) {
+  return {i, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(i), s.partition.shard(i),
+          &s.book->account(i), s.plan.weights.empty() ? 1.0 : s.plan.weights[i]};
+}
+
 }  // namespace tacit

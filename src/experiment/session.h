@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "algorithms/algorithm.h"
 #include "core/sha256.h"
 #include "data/partition.h"
 #include "experiment/build.h"
@@ -47,6 +48,14 @@ Metrics Measure(Session&, View mean_model, std::optional<double> consensus);
 std::vector<std::vector<MuSquared>> PlannedCharges(const Session&);
 // The largest sum of them: what the run will cost at most.
 MuSquared PlannedCost(const Session&);
+
+// What launchers hand to an algorithm.
+Problem MakeProblem(const Session&);
+Claim ClaimOf(const Plan&);
+// What a client divides its sum by must not tell neighbours apart. Where a record may be there or not, or a
+// person has any number of them, that is a public number of the plan; otherwise neighbours have equally many
+// records.
+Holding HoldingOf(Session&, std::uint32_t client);
 
 // Builds the algorithm that the config names and trains it.
 Status Launch(Session&, RunResult&);
