@@ -136,6 +136,26 @@ def google(program, **environment):
             if b.get("aggregate_name") == "min"}
 
 
+def ef21():
+    """Top-K of 10^6 numbers beside one read of them, and whole messages."""
+    found = google("compress_bench")
+    us = {name: b["cpu_time"] for name, b in found.items()}
+    for kind in ("float", "double"):
+        read = us[f"read/{kind}"]
+        row(f"one read of 10^6 {kind}s", read, "us")
+        for k in (1000, 10000, 100000, 400000):
+            for how in ("warm", "cold"):
+                time = us[f"top/{kind}/{k}/{how}"]
+                limit = 3 * read if kind == "float" and k == 10000 and how == "warm" else None
+                row(f"Top-{k} of 10^6 {kind}s, {how}", time, "us", target=limit, note=f"{time / read:.2f} reads")
+        row(f"Top-10000 of 10^6 {kind}s, warm", us[f"top/{kind}/10000/warm"], "us", us[f"nth_element/{kind}/10000"],
+            "std::nth_element")
+    for name, b in found.items():
+        if name.startswith("compress/"):
+            row(f"{name.split('/', 1)[1]} of 10^6 doubles to {b['bytes']:.0f} bytes", b["cpu_time"], "us")
+            row("the same, read and added", us["decode/" + name.split("/", 1)[1]], "us")
+
+
 def noise():
     found = google("noise_bench")
     each = {name: b["each"] * 1e9 for name, b in found.items()}
@@ -326,7 +346,7 @@ if results["load"] > results["cores"] - 1:
     missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
             "figures are a few per cent high")
 results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "pfl", "dp_accounting", "prv_accountant")}
-parts = {"primal-dual": primal_dual, "nfl": nfl, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
+parts = {"primal-dual": primal_dual, "nfl": nfl, "ef21": ef21, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
 wanted = sys.argv[1:] or list(parts)
 for name, run in parts.items():
     if name in wanted:

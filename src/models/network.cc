@@ -171,6 +171,16 @@ class Network final : public Objective {
     return last.bias + last.out;
   }
 
+  std::vector<std::size_t> layers(std::size_t features) const override {
+    std::vector<std::size_t> out;
+    front_.Initialise([&](std::size_t, std::size_t count, std::size_t) { out.push_back(count); });
+    for (std::size_t k = 0; k < out_.size(); ++k) {
+      const Layer layer = At(k, features);
+      out.push_back(layer.bias + layer.out - layer.weight);
+    }
+    return out;
+  }
+
   void Initialise(std::uint64_t seed, std::size_t features, Span x) const override {
     TACIT_CHECK(x.size() == dim(features));
     Stream stream(StreamId{.seed = seed, .purpose = Purpose::kModel});

@@ -183,6 +183,20 @@ TEST_P(Networks, ValueAndGradientAreThoseOfThePlainModel) {
   }
 }
 
+TEST_P(Networks, LayersAreThePartsOfAPoint) {
+  const auto f = Make();
+  const ModelSpec& spec = GetParam().spec;
+  const std::vector<std::size_t> layers = f->layers(GetParam().features);
+  EXPECT_EQ(layers.size(), spec.convolutions.size() + spec.hidden.size() + 1);
+  std::size_t sum = 0;
+  for (const std::size_t size : layers) sum += size;
+  EXPECT_EQ(sum, f->dim(GetParam().features));
+  const std::size_t last_inputs = spec.hidden.empty() ? 0 : spec.hidden.back();
+  if (last_inputs > 0) {
+    EXPECT_EQ(layers.back(), (last_inputs + 1) * spec.classes);
+  }
+}
+
 TEST_P(Networks, NormsBoundWhatIsAddedAndAreTight) {
   const auto f = Make();
   for (const double scale : {1e-200, 0.3, 3.0, 1e4}) {

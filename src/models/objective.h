@@ -65,6 +65,8 @@ class Objective {
   virtual ~Objective() = default;
 
   virtual std::size_t dim(std::size_t features) const = 0;  // length of x
+  // Its parts, in order: what a network's layers hold, weights and biases; a linear model is one part.
+  virtual std::vector<std::size_t> layers(std::size_t features) const { return {dim(features)}; }
 
   // Where training starts: 0 for a linear model; a network draws weights and biases uniformly from
   // ±1/√(inputs of the unit), since 0 is a saddle. Public: a function of the seed alone.
