@@ -57,6 +57,11 @@ struct Scratch {
   NoiseBuffer noise;
   PrivUnitSpace unit;
   Released<Vec> released;
+  // Of second-order methods: models of the sampled records, where their solver stands, and public vectors.
+  Private<Quadratics> quadratics;
+  Released<GmState> solver;
+  std::vector<std::uint32_t> mask;
+  Vec point, zeros;
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 

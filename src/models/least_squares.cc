@@ -16,6 +16,7 @@ struct LeastSquaresLink {
   }
   __attribute__((always_inline)) static double Slope(double margin, double label) { return margin - label; }
   static double Curvature(double, double) { return 1.0; }
+  static double CurvatureSlope() { return 0.0; }
   static bool Right(double, double) { return false; }
 };
 

@@ -9,6 +9,7 @@
 //   double Slope(double margin, double label);            without branches: called in blocks; at a kink
 //                                                         some subgradient; NaN if the margin is
 //   double Curvature(double margin, double label);        used if kHasCurvature
+//   double CurvatureSlope();                              where it is Lipschitz: how fast, at most
 //   bool Right(double margin, double label);              used if kHasAccuracy
 //   Kink KinkOf(double label);                            where the loss is linear but for one kink
 #include <algorithm>
@@ -130,6 +131,27 @@ class LinearModel final : public Objective {
     for (std::size_t l = 0; l < m; ++l) ws.a[l] = weight * link_.Curvature(ws.a[l], shard.label(l));
     AddOuterProducts(shard, ws.a, h, shard.features());
     return true;
+  }
+
+  bool has_curvatures() const override { return Link::kHasCurvature; }
+  bool Curvatures(const Shard& shard, View x, Workspace& ws, Span slope, Span curvature) const override {
+    if (!Link::kHasCurvature) return false;
+    const std::size_t m = shard.size();
+    TACIT_CHECK(slope.size() == m && curvature.size() == m);
+    Grow(ws.a, m);
+    Margins(shard, x, 1, 0, m, ws.a);
+    for (std::size_t l = 0; l < m; ++l) {
+      slope[l] = link_.Slope(ws.a[l], shard.label(l));
+      curvature[l] = link_.Curvature(ws.a[l], shard.label(l));
+    }
+    return true;
+  }
+  std::optional<double> HessianSmoothness(double row_bound) const override {
+    if constexpr (requires { Link::CurvatureSlope(); }) {
+      if (row_bound >= 0 && std::isfinite(row_bound))
+        return MulUp(Link::CurvatureSlope(), MulUp(row_bound, MulUp(row_bound, row_bound)));
+    }
+    return std::nullopt;
   }
 
   std::size_t outputs() const override { return 1; }

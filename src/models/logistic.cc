@@ -31,6 +31,7 @@ struct LogisticLink {
     const double e = ExpNonPositive(-std::abs(margin));
     return e / ((1.0 + e) * (1.0 + e));
   }
+  static double CurvatureSlope() { return 0.096225044864937628; }  // 1/(6√3), where σ(t) = ½ ± 1/(2√3)
   static bool Right(double margin, double label) { return (margin >= 0) == (label > 0); }
 };
 

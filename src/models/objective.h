@@ -129,6 +129,16 @@ class Objective {
     return false;
   }
 
+  // For a model with one margin a record and a loss with a second derivative: both derivatives of the loss at
+  // every margin, so that ∇f_l = slope[l]·row and ∇²f_l = curvature[l]·row rowᵀ. False: there are none.
+  virtual bool Curvatures(const Shard&, View /*x*/, Workspace&, Span /*slope*/, Span /*curvature*/) const {
+    return false;
+  }
+  // Whether Curvatures has them.
+  virtual bool has_curvatures() const { return false; }
+  // Lipschitz constant of the Hessian under a bound on rows, for what has curvatures; nullopt: none is known.
+  virtual std::optional<double> HessianSmoothness(double /*row_bound*/) const { return std::nullopt; }
+
   // Predicted score per row: the margin for a binary model, one per class for a classifier, the value
   // for a regression. out has rows × outputs() entries, row-major.
   virtual std::size_t outputs() const = 0;

@@ -236,6 +236,33 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   return Bounded(s.sum_, c, m, f.Roundings(m), UnitOf(shard.dataset()));
 }
 
+Bounded Bounded::ClippedGradients(const Private<Quadratics>& models, std::size_t most, View v, L2Bound c,
+                                  ClipSpace& s) {
+  const Quadratics& q = models.value_;
+  TACIT_CHECK(q.size() <= most);
+  s.norm_.resize(q.size());
+  s.weight_.resize(q.size());
+  s.term_.resize(q.size());
+  s.sum_.assign(q.k, 0.0);
+  q.Gradients(v, s.term_, s.norm_);
+  ClipWeights(s.norm_, c.value(), s.weight_);
+  q.AddGradients(s.weight_, s.term_, s.sum_);
+  return Bounded(s.sum_, c, most, Quadratics::Roundings(most));
+}
+
+Bounded Bounded::ClippedHessians(const Private<Quadratics>& models, std::size_t most, L2Bound c,
+                                 ClipSpace& s) {
+  const Quadratics& q = models.value_;
+  TACIT_CHECK(q.size() <= most);
+  s.norm_.resize(q.size());
+  s.weight_.resize(q.size());
+  s.sum_.assign(PackedSize(q.k), 0.0);
+  q.HessianNorms(s.norm_);
+  ClipWeights(s.norm_, c.value(), s.weight_);
+  q.AddHessians(s.weight_, s.sum_);
+  return Bounded(s.sum_, c, most, Quadratics::Roundings(most));
+}
+
 L2Bound Bounded::ArgminBound(L2Bound c, double records, double curvature) {
   TACIT_CHECK(records >= 1 && curvature > 0);
   return L2Bound::Proven(

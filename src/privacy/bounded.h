@@ -7,6 +7,7 @@
 #include "core/private.h"
 #include "core/units.h"
 #include "data/dataset.h"
+#include "models/cubic.h"
 #include "models/objective.h"
 
 namespace tacit {
@@ -96,6 +97,13 @@ class Bounded {
   // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
   // clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
   static Bounded ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace&);
+
+  // Σ_l clip_C(∇q_l(v)) over the second-order models of some records (cubic.h), at most `most` of them, which
+  // is public where their number is not; and Σ_l clip_C(∇²q_l), in Frobenius norm, as a packed vector. What
+  // cannot be measured, or is longer than 2⁵⁰⁰, contributes 0.
+  static Bounded ClippedGradients(const Private<Quadratics>&, std::size_t most, View v, L2Bound c,
+                                  ClipSpace&);
+  static Bounded ClippedHessians(const Private<Quadratics>&, std::size_t most, L2Bound c, ClipSpace&);
 
   // A minimiser: the last of `steps` points w ← w − s∇F(w), s = 2/(L + κ), rounded down. A step brings two
   // points together by 1 − sκ, and is moved by at most 2sC/M when a record is replaced; so the last points

@@ -5,7 +5,8 @@
 // A sample amplifies privacy only against those who do not see it: whoever sees which clients answer sees,
 // for every client that did, the release as it is without sampling. So amplification is credited here for one
 // case alone: a sample that nobody but the trusted aggregator knows, drawn anew for each release, of which a
-// noised sum is all that leaves. Proof: docs/algorithms/fedexp.md, Samples of clients.
+// noised sum is all that leaves. Proof: docs/algorithms/fedexp.md, Samples of clients. A client that samples
+// its own records is such an aggregator of them: record_round.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
