@@ -39,12 +39,14 @@ template <class T> void PutNumber(std::vector<std::uint8_t>& out, T v) {
   std::memcpy(out.data() + at, &v, sizeof v);
 }
 // The low bytes of every code.
-void PutCodes(std::vector<std::uint8_t>& out, const std::vector<std::uint64_t>& code, std::size_t size) {
-  std::size_t at = out.size();
-  out.resize(at + size * code.size());
+template <class T> void PutCodes(std::vector<std::uint8_t>& out, const std::vector<std::uint64_t>& code) {
+  const std::size_t at = out.size();
+  out.resize(at + sizeof(T) * code.size());
+  std::uint8_t* to = out.data() + at;
   for (const std::uint64_t c : code) {
-    std::memcpy(out.data() + at, &c, size);
-    at += size;
+    const T low = static_cast<T>(c);
+    std::memcpy(to, &low, sizeof low);
+    to += sizeof low;
   }
 }
 
@@ -56,7 +58,7 @@ struct Rice {
 Rice BestRice(const std::vector<std::uint32_t>& index, std::size_t d) {
   const int middle = static_cast<int>(std::bit_width(d / index.size())) - 1;
   Rice best{0, std::numeric_limits<std::uint64_t>::max()};
-  for (int low = std::max(0, middle - 1); low <= std::max(0, middle + 1); ++low) {
+  for (int low = std::max(0, middle - 1); low <= std::min(31, middle + 1); ++low) {
     std::uint64_t bits = static_cast<std::uint64_t>(index.size()) * (static_cast<std::uint64_t>(low) + 1);
     std::uint32_t next = 0;
     for (const std::uint32_t i : index) {
@@ -149,8 +151,12 @@ void PutValues(const Form& form, bool zero, const std::vector<std::uint64_t>& co
                std::vector<std::uint8_t>& out) {
   if (form.size > 0) {
     if (form.how != How::kDouble) PutNumber(out, static_cast<std::int16_t>(form.scale));
-    PutCodes(out, code, form.size);
-    return;
+    switch (form.size) {
+      case 8: return PutCodes<std::uint64_t>(out, code);
+      case 4: return PutCodes<std::uint32_t>(out, code);
+      case 2: return PutCodes<std::uint16_t>(out, code);
+      default: return PutCodes<std::uint8_t>(out, code);
+    }
   }
   if (form.how == How::kPowers)
     PutNumber(out, static_cast<std::int16_t>(std::ilogb((*form.level)[form.lowest])));
@@ -202,6 +208,7 @@ Result<Rounding> Rounding::Of(const std::vector<double>& period) {
                   "rounding: two numbers of the sequence are too close to each other; leave one out");
   table->powers_of_two =
       period.size() == 2 && ratio == 2 && std::ldexp(1.0, std::ilogb(period[0])) == period[0];
+  table->first_exponent = std::ilogb(level.front()) + 1023;
   for (std::size_t k = 0; k < level.size(); ++k) {
     const double a = k == 0 ? 0 : level[k - 1], b = level[k];
     const double sum = a + b, lost = a - (sum - b);                   // a + b = sum + lost, since b ≥ a
@@ -221,10 +228,24 @@ Result<Rounding> Rounding::Of(const std::vector<double>& period) {
 }
 
 int Rounding::LevelOf(double y) const {
-  const std::uint64_t e = std::bit_cast<std::uint64_t>(y) >> 52;
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(y);
   const Table& t = *table_;
-  const auto from = t.middle.begin() + t.first[e], to = t.middle.begin() + t.first[e + 1];
-  return static_cast<int>(std::upper_bound(from, to, y) - t.middle.begin()) - 1;
+  const int count = static_cast<int>(t.level.size());
+  if (t.powers_of_two) {  // half of the mantissa carries into the exponent, which is the level
+    const int e = static_cast<int>((bits + (std::uint64_t{1} << 51)) >> 52) - t.first_exponent;
+    return e >= 0 ? std::min(e, count - 1) : y >= t.middle[0] ? 0 : -1;
+  }
+  const std::uint64_t e = bits >> 52;
+  int k = t.first[e];
+  const int to = t.first[e + 1];
+  if (to - k <= 8) {
+    int below = 0;
+    for (int m = k; m < to; ++m) below += t.middle[static_cast<std::size_t>(m)] <= y ? 1 : 0;
+    return k + below - 1;
+  }
+  const auto from = t.middle.begin() + k;
+  k = static_cast<int>(std::upper_bound(from, t.middle.begin() + to, y) - t.middle.begin());
+  return k - 1;
 }
 
 void Compressor::Select(View x, std::uint64_t stream, CompressSpace& s) const {
@@ -409,14 +430,16 @@ std::string Compressor::text() const {
     return k.count > 0 ? fmt::format("k={}", k.count) : fmt::format("{}", k.fraction);
   };
   const std::string selected = std::visit(
-      Overload{[](const All&) { return std::string("identity"); },
-               [&](const TopK& t) { return "top:" + part(t.k); },
-               [&](const LayerTopK& t) {
-                 std::string out = "layers:";
-                 for (std::size_t l = 0; l < t.k.size(); ++l) out += (l > 0 ? "," : "") + part(t.k[l]);
-                 return out;
-               },
-               [&](const RandK& r) { return (r.unbiased ? "unbiased-rand:" : "rand:") + part(r.k); }},
+      Overload{
+          [](const All&) { return std::string("identity"); },
+          [&](const TopK& t) { return fmt::format("top:{}", part(t.k)); },
+          [&](const LayerTopK& t) {
+            std::string out = "layers:";
+            for (std::size_t l = 0; l < t.k.size(); ++l)
+              out += fmt::format("{}{}", l > 0 ? "," : "", part(t.k[l]));
+            return out;
+          },
+          [&](const RandK& r) { return fmt::format("{}rand:{}", r.unbiased ? "unbiased-" : "", part(r.k)); }},
       selection_);
   if (const Floats* f = std::get_if<Floats>(&values_)) return fmt::format("{}/{}", selected, f->bits);
   const std::vector<double>& period = std::get<Rounding>(values_).period();

@@ -97,6 +97,7 @@ class Rounding {
     std::vector<int> first;  // by the exponent of y: where to look
     double beta = 1;
     bool powers_of_two = false;
+    int first_exponent = 0;  // of the first level, biased as in a double
   };
   std::shared_ptr<const Table> table_;
 };

@@ -167,15 +167,23 @@ TEST(Compressor, RoundsToTheNearestOfTheSequence) {
   EXPECT_EQ(y[12], 0);
   EXPECT_EQ(y[13], 0);
   EXPECT_EQ(y[14], 0x1p1000);
-  const auto r = Rounding::Of({1, 1.2, 1.7, 2.5});
-  ASSERT_TRUE(r.ok());
-  for (const double v : Normals(3000, 9)) {
-    const double a = std::abs(v) * 7;
+  for (const std::vector<double>& period :
+       {std::vector<double>{1, 2}, {1, 1.2, 1.7, 2.5}, {1, 1.05}, {0.25, 0.5}}) {
+    const auto r = Rounding::Of(period);
+    ASSERT_TRUE(r.ok());
+    EXPECT_EQ(r->powers_of_two(), period[1] == 2 * period[0]);
     const auto& levels = r->levels();
-    const double chosen = levels[static_cast<std::size_t>(r->LevelOf(a))];
-    double best = kInf;
-    for (const double l : levels) best = std::min(best, std::abs(l - a));
-    ASSERT_EQ(std::abs(chosen - a), best);
+    ASSERT_TRUE(std::is_sorted(levels.begin(), levels.end()));
+    EXPECT_EQ(r->LevelOf(levels[0]), 0);
+    EXPECT_EQ(r->LevelOf(levels[0] * 0.51), 0);
+    EXPECT_EQ(r->LevelOf(levels[0] * 0.49), -1);
+    EXPECT_EQ(r->LevelOf(1e308), static_cast<int>(levels.size()) - 1);
+    for (const double v : Normals(1000, 9)) {
+      const double a = std::abs(v) * 7;
+      const double chosen = levels[static_cast<std::size_t>(r->LevelOf(a))];
+      const auto next = std::lower_bound(levels.begin(), levels.end(), a);
+      ASSERT_EQ(std::abs(chosen - a), std::min(std::abs(*next - a), std::abs(*(next - 1) - a)));
+    }
   }
 }
 
@@ -242,7 +250,7 @@ TEST(Compressor, PositionsTravelInTheCheaperForm) {
   EXPECT_EQ(e.bytes(), 3u);
   // A few levels of two: a sign and two or three bits.
   EXPECT_EQ(where("top:0.01+round:2", x), 3);
-  EXPECT_LT(e.bytes(), 100 * 2 / 8 + 100 * 8.4 / 8 + 15);
+  EXPECT_LT(e.bytes(), 100 * 2.0 / 8 + 100 * 8.4 / 8 + 15);
   Vec clustered(10000);
   for (std::size_t i = 9000; i < 10000; ++i) clustered[i] = x[i];
   EXPECT_EQ(where("top:0.05", clustered), 3);

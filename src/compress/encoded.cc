@@ -48,11 +48,13 @@ int LevelBits(std::size_t levels, bool zero) {
 void BitWriter::Put(std::uint64_t bits, int count) {
   held_ |= bits << count_;
   count_ += count;
-  while (count_ >= 8) {
-    out_.push_back(static_cast<std::uint8_t>(held_));
-    held_ >>= 8;
-    count_ -= 8;
-  }
+  if (count_ < 32) return;
+  const std::size_t at = out_.size();
+  const auto word = static_cast<std::uint32_t>(held_);
+  out_.resize(at + 4);
+  std::memcpy(out_.data() + at, &word, 4);
+  held_ >>= 32;
+  count_ -= 32;
 }
 
 void BitWriter::Ones(std::uint64_t count) {
@@ -61,7 +63,9 @@ void BitWriter::Ones(std::uint64_t count) {
 }
 
 void BitWriter::Flush() {
-  if (count_ > 0) Put(0, 8 - count_);
+  for (; count_ > 0; count_ -= 8, held_ >>= 8) out_.push_back(static_cast<std::uint8_t>(held_));
+  held_ = 0;
+  count_ = 0;
 }
 
 }  // namespace internal

@@ -80,7 +80,7 @@ int LevelBits(std::size_t levels, bool zero);
 class BitWriter {
  public:
   explicit BitWriter(std::vector<std::uint8_t>& out) : out_(out) {}
-  void Put(std::uint64_t bits, int count);  // count ≤ 56; bits above count are zero
+  void Put(std::uint64_t bits, int count);  // count ≤ 32; bits above count are zero
   void Ones(std::uint64_t count);
   void Flush();
 

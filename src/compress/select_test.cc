@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kLong = 40000;  // above the size from which a sample is taken
 
 // By the definition: magnitudes in falling order, equal ones by position.
 template <class T> std::vector<std::uint32_t> Plain(const std::vector<T>& x, std::size_t k) {
@@ -51,7 +52,6 @@ TYPED_TEST_SUITE(Select, Types, TypeNames);
 
 TYPED_TEST(Select, TakesTheLargestOfAnyInputWarmOrCold) {
   using T = TypeParam;
-  constexpr std::size_t kLong = 40000;  // above the size from which a sample is taken
   const struct {
     const char* why;
     std::vector<T> x;
