@@ -69,7 +69,15 @@ struct PAdmm {
                       .start = edges_.w(),
                       .row_bound = o_->row_bound};
       p.steps = StrongProblem::StepsFor(kappa, p.Smoothness(*problem_->f));
-      // The plan is for all neighbours: with fewer, w_k moves further and has as much more noise.
+      if (o_->certified && !Bounded::ArgminHolds(*problem_->f, p, o_->clip))
+        return Fail(
+            Code::kInvalidArgument,
+            "round {}: the numbers of p-admm have become so large ({:.3g}) that floating point does not "
+            "keep what one record changes within its bound; raise privacy.clip, lower data.row_bound, "
+            "or raise model.l2",
+            o_->rounds[t], Norm(p.start));
+      // The plan is for all neighbours: with fewer, w_k moves further and has as much more noise, so that a
+      // round costs what was planned.
       const double more = kappa == planned_ ? 1.0 : planned_ / kappa * (1 + 0x1p-40);
       const NoiseStd sigma = NoiseStd::Proven((*sigma_)[t].value() * more);
       if (o_->certified) {
@@ -86,7 +94,7 @@ struct PAdmm {
 
    private:
     const Options* o_;
-    double planned_;                // κ with all neighbours
+    double planned_;  // κ with all neighbours
   };
 };
 static_assert(Networked<PAdmm>);

@@ -313,8 +313,8 @@ Graph Without(const Graph& g, std::span<const std::uint32_t> gone) {
 
 Result<Graph> MakeTopology(const TopologySpec& spec, std::size_t vertices) {
   if (vertices < 2 || vertices > 0x7fffffff)
-    return Fail(Code::kInvalidArgument, "a network of {} clients: it takes at least 2, and at most 2^31",
-                vertices);
+    return Fail(Code::kInvalidArgument,
+                "a network of {} peers: it takes at least 2, and at most 2^31; set data.clients", vertices);
   const double most = static_cast<double>(vertices - 1);
   const bool by_degree = spec.name == Topology::kErdosRenyi || spec.name == Topology::kRegular ||
                          (spec.name == Topology::kGeometric && spec.radius == 0);
@@ -339,8 +339,10 @@ Result<Graph> MakeTopology(const TopologySpec& spec, std::size_t vertices) {
         for (std::size_t r = 1; r * r <= vertices; ++r)
           if (vertices % r == 0) rows = r;
       if (vertices % rows != 0)
-        return Fail(Code::kInvalidArgument, "rows = {}: {} clients do not fill a torus of so many rows", rows,
-                    vertices);
+        return Fail(
+            Code::kInvalidArgument,
+            "rows = {}: {} peers do not fill a torus of so many rows; give a divisor of data.clients, or 0",
+            rows, vertices);
       return Torus(rows, vertices / rows);
     }
     case Topology::kErdosRenyi:

@@ -58,6 +58,9 @@ class Dataset {
   // What a person may do to a sum over these rows, where persons are the unit of privacy; public.
   PersonBound person_bound = PersonBound::kNone;
   std::size_t records_per_person = 1;  // kRecords: nobody has more rows than that
+  // Sums over rows are charged for the rounding errors of at least so many terms: public. Where the number of
+  // rows is hidden, what is paid must not tell it.
+  std::size_t charged_terms = 0;
 
   // Public ranges of the features, for Preprocess: empty, or one each, with ∓∞ where there is none.
   std::vector<double> lower, upper;

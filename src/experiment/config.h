@@ -94,12 +94,13 @@ struct Config {
     double rho = 1.0, eta = 0.1;  // without a server: weight of an edge, step size
     std::string eta_rule = "fixed", output = "last", composition = "advanced";
   } algorithm;
-  struct {
+  struct Network {
     std::string topology = "ring";
     double degree = 3.0, radius = 0.0;
     std::size_t rows = 0, seed = 1, attempts = 1;
     std::string file;
     std::vector<std::string> away, leave;  // "peer: from-to", "peer: round"
+    bool operator==(const Network&) const = default;
   } network;
   struct {
     std::string name = "threads";

@@ -11,6 +11,7 @@
 #include "experiment/build.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
+#include "privacy/data_ledger.h"
 
 namespace tacit {
 namespace {
@@ -134,6 +135,75 @@ TEST_F(DataRuns, PersonsByRecordsAndBySum) {
     const auto also = VerifyFolder(sum->folder);
     ASSERT_TRUE(also.ok()) << also.error().message;
     for (const Finding& f : also->findings) ADD_FAILURE() << f.figure << ": " << f.sentence;
+  }
+}
+
+// What is paid is read off public constants: a person's visits at the largest site or at another one leave
+// the same figures in the trace, in both ledgers and in the certificate, to the last bit.
+TEST_F(DataRuns, WhatIsPaidDoesNotTellWhereAPersonsRecordsAre) {
+  const auto visits = [](int site) {
+    std::string out = "patient,site,age,sick\n";
+    for (int i = 0; i < 200; ++i)
+      out += fmt::format("p{},s{},{},{}\n", i / 2,
+                         i < 2     ? site
+                         : i < 120 ? 0
+                                   : 1 + i / 2 % 2,
+                         20 + i % 60, i % 2);
+    return out;
+  };
+  for (const char* adjacency : {"replace-one", "add-remove", "zero-out"}) {
+    SCOPED_TRACE(adjacency);
+    std::vector<std::string> told;
+    for (const int site : {0, 1}) {
+      const auto file = Write("visits.csv", visits(site));
+      const auto r = Run(fmt::format(R"(
+[data]
+source = "{}"
+rows = 200
+features = 1
+clients = 3
+header = true
+label_column = "sick"
+person_column = "patient"
+group_column = "site"
+split = "column"
+records_per_person = 2
+bounds = ["age: 20 to 80"]
+row_norm = "clip"
+row_bound = 1
+[model]
+l2 = 0.1
+[privacy]
+unit = "person"
+adjacency = "{}"
+noise = "replayable"
+[algorithm]
+rounds = 8
+scaling = "times_n"
+[experiment]
+trace_every = 1
+)",
+                                     file.string(), adjacency),
+                         {}, true);
+      ASSERT_TRUE(r.ok()) << r.error().message;
+      std::string figures;
+      std::ifstream trace(r->folder / "trace.jsonl");
+      for (std::string line; std::getline(trace, line);)
+        figures += nlohmann::json::parse(line)["epsilon"].dump() + " ";
+      const auto ledger = SqliteVault::Read(r->folder / "ledger.db");
+      ASSERT_TRUE(ledger.ok());
+      for (const double spent : ledger->front().spent) figures += fmt::format("{:a} ", spent);
+      const auto together = DataLedger::Read(folder_ / "ledger.db");
+      ASSERT_TRUE(together.ok());
+      figures += fmt::format("{:a} ", together->front().runs.back().mu_squared);
+      const auto certificate = nlohmann::json::parse(std::ifstream(r->folder / "certificate.json"));
+      figures += certificate["privacy"]["mu"].dump() + certificate["releases"].dump();
+      told.push_back(figures);
+      const auto verified = VerifyFolder(r->folder);
+      ASSERT_TRUE(verified.ok()) << verified.error().message;
+      for (const Finding& f : verified->findings) ADD_FAILURE() << f.figure << ": " << f.sentence;
+    }
+    EXPECT_EQ(told[0], told[1]);
   }
 }
 

@@ -134,8 +134,9 @@ class DriveLoop {
             "{}: {} has changed since the run began; put the data back as it was, or start again with "
             "`tacit train`",
             r_.folder.string(), s_.config.data.source);
-      // A round is in the ledger before its values leave, and after its checkpoint is durable.
-      if (const std::uint64_t left = s_.run_vault->rounds_released(); from.rounds_done < left)
+      // A round is in both ledgers before its values leave, and after its checkpoint is durable.
+      const std::uint64_t left = std::max(s_.run_vault->rounds_released(), s_.data_ledger->rounds_released());
+      if (from.rounds_done < left)
         return Fail(
             Code::kInvalidArgument,
             "{}: values of {} rounds have left by its ledger, and the checkpoint is an older one, of round "
@@ -272,6 +273,7 @@ class DriveLoop {
       at.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
     TACIT_OK(Save(at));
+    TACIT_OK(s_.data_ledger->CountReleased(r_.rounds_done));
     TACIT_OK(s_.run_vault->CountReleased(r_.rounds_done));
     trace_ << held_ << std::flush;
     if (!trace_)

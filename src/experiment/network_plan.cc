@@ -17,6 +17,7 @@ namespace tacit {
 namespace {
 
 enum class Method { kNfl, kDpNfl, kGradient, kPAdmm };
+constexpr std::size_t kMostSteps = 100000;  // of gradient descent, in a round of p-admm
 constexpr std::pair<std::string_view, Method> kMethods[] = {{"zcdp-nfl", Method::kNfl},
                                                             {"dp-nfl", Method::kDpNfl},
                                                             {"zcdp-grad-nfl", Method::kGradient},
@@ -218,6 +219,22 @@ Status CheckKeys(const Config& c, Method method) {
                 "to weigh them in; "
                 "leave it out",
                 c.algorithm.weights, name);
+  if (c.algorithm.clip_quantile > 0)
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.clip_quantile = {:g}: nobody counts for {} how many records were clipped; leave it "
+        "out, and set privacy.clip",
+        c.algorithm.clip_quantile, name);
+  if (c.algorithm.noise_multiplier != 0)
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.noise_multiplier = {:g}: the noise of {} follows from privacy.epsilon; leave it out",
+        c.algorithm.noise_multiplier, name);
+  if (c.algorithm.participations != 0)
+    return Fail(Code::kUnsupported,
+                "algorithm.participations = {}: {} has every peer in every round; say who is away with "
+                "network.away",
+                c.algorithm.participations, name);
   if (c.model.weight_rule == "data" && c.algorithm.mode != "paper")
     return Fail(Code::kUnsupported,
                 "model.weight_rule = \"data\": a penalty that is computed from private data has no finite "
@@ -542,6 +559,14 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
         return Fail(Code::kInvalidArgument, "data.clients = {}: peer {} would have no record; lower it",
                     p.clients, k);
       g.bound = Bounded::ArgminBound(clip, static_cast<double>(g.records), g.curvature).value();
+      const StrongProblem subproblem{
+          .curvature = g.curvature, .linear = {}, .start = {}, .row_bound = facts.row_bound};
+      const std::size_t steps = StrongProblem::StepsFor(g.curvature, subproblem.Smoothness(*objective));
+      if (steps > kMostSteps)
+        return Fail(Code::kInvalidArgument,
+                    "algorithm.rho = {:g}, model.l2 = {:g}: the minimisers of p-admm would take {} gradient "
+                    "steps a round, and {} are allowed; raise one of them, or lower data.row_bound",
+                    c.algorithm.rho, c.model.l2, steps, kMostSteps);
     }
     if (who.concerns(k)) {
       g.away.resize(active.size());
@@ -675,7 +700,7 @@ std::vector<Releases> NetworkReleases(const Plan& p, const Objective& objective,
   for (std::uint32_t k = 0; k < p.clients; ++k) {
     const std::size_t at = p.noise_of[k];
     ++all[at].clients;
-    all[at].units = std::max(all[at].units, p.adjacency == Adjacency::kAddOrRemove ? p.units : records[k]);
+    all[at].units = std::max(all[at].units, p.hides_counts() ? p.units : records[k]);
     charged[at] = std::max(charged[at], book.account(k).spent().value());
   }
   const bool bounded = std::isfinite(p.record_bound), noised = p.mechanism != "expose";

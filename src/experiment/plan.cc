@@ -234,10 +234,12 @@ namespace {
 Status CheckConstants(const Config& c) {
   TACIT_OK(CheckData(c));
   const auto& d = c.data;
-  if (!c.network.away.empty() || !c.network.leave.empty())
-    return Fail(Code::kInvalidArgument,
-                "network.away, network.leave: are for methods without a server; leave them out with {}",
-                c.algorithm.name);
+  if (!(c.network == Config::Network{}))
+    return Fail(
+        Code::kInvalidArgument,
+        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
+        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
+        c.algorithm.name);
   if (c.model.weight_rule != "given")
     return Fail(Code::kUnsupported,
                 "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",

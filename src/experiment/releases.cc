@@ -13,11 +13,10 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
   TACIT_CHECK(records.size() == plan.clients && book.size() == plan.clients);
   std::vector<Releases> all(plan.noise.size());
   std::vector<double> charged(plan.noise.size());  // the ledger's largest figure
-  const bool hidden = plan.adjacency == Adjacency::kAddOrRemove || plan.sum_unit.person;
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
-    r.units = std::max(r.units, hidden || plan.by_client() ? plan.units : records[i]);
+    r.units = std::max(r.units, plan.hides_counts() || plan.by_client() ? plan.units : records[i]);
     if (plan.turns != 0)
       r.turns = std::max<std::size_t>(r.turns, attended.empty() ? plan.turns : attended[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());

@@ -116,6 +116,24 @@ TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
   }
 }
 
+// A folder put back as it was, its own ledger too: the cumulative ledger, which is not in it, knows.
+TEST_F(ResumeTest, AFolderThatWasPutBackFromACopyDoesNotGoOn) {
+  const auto put_back = [&](const fs::path& copy, const fs::path& folder) {
+    fs::remove_all(folder);
+    fs::copy(copy, folder, fs::copy_options::recursive);
+    const auto r = Resume(folder);
+    ASSERT_FALSE(r.ok());
+    EXPECT_NE(r.error().message.find("older one, of round 11"), std::string::npos) << r.error().message;
+    EXPECT_NE(r.error().message.find("values of 30 rounds"), std::string::npos) << r.error().message;
+  };
+  const RunResult early = Stopped(ResumeConfig(home_ / "runs", {}), 11);
+  const fs::path copy = home_ / "copy";
+  fs::copy(early.folder, copy, fs::copy_options::recursive);
+  ASSERT_TRUE(Resume(early.folder).ok());
+  put_back(copy, early.folder);      // after it had ended
+  put_back(copy, early.folder);      // to be refused changes nothing
+}
+
 // A process that dies while its ledger is being made leaves an empty one.
 TEST_F(ResumeTest, ARunThatDiedAtItsFirstWriteBeginsAnew) {
   const auto whole = Train(ResumeConfig(home_ / "runs", {}));

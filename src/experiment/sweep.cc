@@ -408,6 +408,18 @@ Result<std::vector<Cell>> Cells(const Sweep& sweep) {
   return cells;
 }
 
+// "error@50": the error in the trace after round 50, where that was traced.
+static void AddTraced(const std::vector<std::string>& asked, const RunResult& run, json& metrics) {
+  for (const std::string& name : asked) {
+    const std::size_t at = name.find('@');
+    if (at == name.npos) continue;
+    for (const auto& [round, measured] : run.trace)
+      if (name.substr(at + 1) == std::to_string(round))
+        if (const json all = ToJson(measured); all.contains(name.substr(0, at)))
+          metrics[name] = all[name.substr(0, at)];
+  }
+}
+
 Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   TACIT_TRY(const std::vector<Cell> cells, Cells(sweep));
   SweepResult result;
@@ -478,6 +490,7 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
       json at = json::object();
       for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
       json outcome = ToJson(*run, cell.config);
+      AddTraced(sweep.metrics, *run, outcome["metrics"]);
       if (Status s = file.Append({{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", outcome}});
           !s.ok()) {
         if (!error) error = s.error();

@@ -5,7 +5,8 @@
 //
 //   [sweep]
 //   seeds = 20                       # counts up from experiment.seed; or a list
-//   metrics = ["optimality"]         # the columns of the table; default: all that apply
+//   metrics = ["optimality"]         # the columns of the table; default: all that apply. "loss@50": after
+//                                    # round 50, if experiment.trace_every has it traced
 //   [sweep.grid]                     # axes: any key of an experiment file, with a list of values
 //   algorithm.allocation = ["dynamic", "static"]
 //   algorithm.rounds = [1000, 2000]

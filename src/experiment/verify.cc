@@ -523,6 +523,26 @@ void CheckWeights(const Stated& s, Checks& check) {
     check.Add("privacy.weights", "records", "none", "and with this mechanism or adjacency there can be");
 }
 
+// The peers by how many rounds they missed, of n: round(i) for i < n.
+template <class Round>
+void CheckMissed(const Stated& s, const Absences& who, std::size_t n, Round round, Checks& check) {
+  std::map<std::size_t, std::size_t> expected, stated;
+  std::size_t others = s.clients;
+  for (const std::uint32_t peer : who.concerned()) {
+    std::size_t missed = 0;
+    for (std::size_t i = 0; i < n; ++i)
+      missed += who.At(static_cast<std::uint32_t>(round(i)), peer) != Presence::kHere;
+    ++expected[missed];
+    --others;
+  }
+  expected[0] += others;
+  for (const StatedReleases& r : s.releases) stated[r.away] += r.clients;
+  for (const auto& [missed, peers] : stated)
+    if (expected[missed] != peers)
+      check.Add("releases: rounds_away", fmt::format("{} for {} peers", missed, peers),
+                Text(expected[missed]), "and by network.away and network.leave the peers with so many are");
+}
+
 // A run without a server: minimisers are bounded by c₁/(Mκ), with room for a solver's errors (bounded.h),
 // and who missed how many rounds follows from what is said of absences.
 void CheckNetwork(const Stated& s, Checks& check) {
@@ -532,8 +552,12 @@ void CheckNetwork(const Stated& s, Checks& check) {
   check.Same("privacy.unit", s.unit, std::string("record"), "and what peers release protects a");
   check.Same("network.composition", std::string(n.composition.empty() ? "none" : "stated"),
              std::string(s.algorithm == "dp-nfl" ? "stated" : "none"), "and for this algorithm it is");
+  if (s.argmin() && s.adjacency == "add-remove")
+    check.Add("privacy.adjacency", "add-remove", "replace-one or zero-out", "and for minimisers it must be");
+  std::size_t behind = 0;  // records behind minimisers
   for (std::size_t i = 0; s.argmin() && i < s.releases.size(); ++i) {
     const StatedReleases& r = s.releases[i];
+    behind += r.clients * r.records;
     const std::string at = fmt::format("releases[{}].", i);
     if (r.degree < n.degree_least || r.degree > n.degree_most)
       check.Differ(at + "degree", r.degree, n.degree_most, "and peers have neighbours up to");
@@ -544,32 +568,26 @@ void CheckNetwork(const Stated& s, Checks& check) {
                  "and the clip, its records and its curvature make it");
     check.Same(at + "roundings", r.roundings, std::size_t{0}, "and for a minimiser there are");
   }
+  if (s.argmin()) check.Same("releases: records", behind, s.rows, "in all, and the rows are");
   Config of;
   of.network.away = n.away;
   of.network.leave = n.leave;
   const auto who = Absences::Of(of, n.peers, s.planned);
   if (!who.ok()) return check.Add("network.away", "absences", "none", who.error().message + "; they are");
-  std::map<std::size_t, std::size_t> expected, stated;  // peers by rounds missed
-  std::size_t others = s.clients, most = 0;
-  const std::size_t until = s.skipped == 0 ? s.charged() : s.planned;
+  if (s.skipped == 0) return CheckMissed(s, *who, s.charged(), [](std::size_t i) { return i + 1; }, check);
+  // Which rounds were skipped is not stated: then no more can be missed than all. (With config.toml there is
+  // a plan, which knows.)
+  std::size_t most = 0;
   for (const std::uint32_t peer : who->concerned()) {
     std::size_t missed = 0;
-    for (std::size_t t = 1; t <= until; ++t)
+    for (std::size_t t = 1; t <= s.planned; ++t)
       missed += who->At(static_cast<std::uint32_t>(t), peer) != Presence::kHere;
-    ++expected[missed];
-    --others;
     most = std::max(most, missed);
   }
-  expected[0] += others;
-  for (const StatedReleases& r : s.releases) stated[r.away] += r.clients;
-  for (const auto& [missed, peers] : stated) {
-    // Which rounds were skipped is not stated: then no more can be missed than all.
-    if (s.skipped != 0 ? missed <= most : expected[missed] == peers) continue;
-    check.Add("releases: rounds_away", fmt::format("{} for {} peers", missed, peers),
-              Text(s.skipped != 0 ? most : expected[missed]),
-              s.skipped != 0 ? "and by network.away and network.leave it is at most"
-                             : "and by network.away and network.leave the peers with so many are");
-  }
+  for (const StatedReleases& r : s.releases)
+    if (r.away > most)
+      check.Add("releases: rounds_away", Text(r.away), Text(most),
+                "and by network.away and network.leave it is at most");
 }
 
 // The graph itself, as the run kept it.
@@ -921,20 +939,36 @@ void CheckUnitsByConfig(const Stated& s, const Config& c, Checks& check) {
 }
 
 // Whether the other files of the folder say the same.
-void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
+// False: which rounds its plan skips could not be found out.
+bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folder, Checks& check) {
   const auto config = ParseConfig(text, "config.toml", {});
-  if (!config.ok()) return check.Add("config.toml", "a config", "none", config.error().message + "; it is");
+  if (!config.ok()) {
+    check.Add("config.toml", "a config", "none", config.error().message + "; it is");
+    return true;
+  }
   const Config& c = *config;
   const char* why = "and config.toml says";
   check.Same("config.sha256", s.config_sha256, Sha256::Hex(text), "and config.toml has");
   check.Same("algorithm", s.algorithm, c.algorithm.name, why);
   check.Same("mode", s.mode, c.algorithm.mode, why);
   // Skipped rounds are those that a plan has no noise for, not those that a run was stopped before.
-  if (c.algorithm.allocation != "dynamic")
+  bool planned = true;
+  if (c.algorithm.allocation != "dynamic") {
     check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and with this allocation none is:");
-  else if (const auto facts = FactsWithoutData(c); facts.ok())
-    if (const auto plan = MakePlan(c, *facts); plan.ok())
+  } else {
+    Config here = c;  // the graph as the run kept it, wherever its file is now
+    if (s.network && c.network.topology == "file") here.network.file = (folder / "graph.txt").string();
+    const auto facts = FactsWithoutData(here);
+    const auto plan = facts.ok() ? MakePlan(here, *facts) : Result<Plan>(facts.error());
+    planned = plan.ok() || s.skipped == 0;
+    if (plan.ok()) {
       check.Same("rounds.skipped", s.skipped, plan->skipped, "and the plan of config.toml has");
+      const auto who = Absences::Of(here, s.clients, s.planned);
+      if (s.network && s.skipped != 0 && s.skipped == plan->skipped && who.ok())
+        CheckMissed(
+            s, *who, plan->schedule.size(), [&](std::size_t i) { return plan->schedule[i].round; }, check);
+    }
+  }
   check.Same("privacy.unit", s.unit, c.privacy.unit, why);
   if (s.person()) {
     check.Same("privacy.person_bound", s.person_bound, c.privacy.person_bound, why);
@@ -1015,7 +1049,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
                      "and the noise multiplier of config.toml makes it");
   if (s.claimed && !s.by_client())
     check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
-  if (s.mode != "certified" || s.mechanism == "expose") return;
+  if (s.mode != "certified" || s.mechanism == "expose") return planned;
   if (s.epsilon > asked)
     check.Differ("privacy.certified_epsilon", s.epsilon, asked, "and config.toml allows no more than");
   check.Same("privacy.per_client_epsilon", s.per_client ? s.per_client->size() : 0, c.privacy.budgets.size(),
@@ -1024,6 +1058,7 @@ void CheckConfig(const Stated& s, const std::string& text, Checks& check) {
     if ((*s.per_client)[i] > c.privacy.budgets[i])
       check.Differ(fmt::format("privacy.per_client_epsilon[{}]", i), (*s.per_client)[i], c.privacy.budgets[i],
                    "and config.toml allows that client no more than");
+  return planned;
 }
 
 void CheckModel(const Stated& s, const std::string& bytes, Checks& check) {
@@ -1065,9 +1100,8 @@ void CheckLedger(const Stated& s, const std::vector<LedgerRecord>& records, Chec
       check.Differ(fmt::format("privacy.per_client_epsilon[{}]", i), (*s.per_client)[i],
                    ExactEpsilon(SqrtUp(std::max(0.0, at->spent[i])), s.delta),
                    "and ledger.db was charged for");
-  // Where the number of records is hidden, a certificate bounds it by a public constant: it may state more.
-  // So does that of a run that was stopped.
-  if (!s.hidden() && !s.interrupted && charged < s.mu * (1 - 1e-12))
+  // The certificate of a run that was stopped states more.
+  if (!s.interrupted && charged < s.mu * (1 - 1e-12))
     check.Differ("privacy.mu", s.mu, charged, "more than rounding explains, and ledger.db was charged");
 }
 
@@ -1234,7 +1268,7 @@ void CheckTrace(const Stated& s, const std::string& text, Checks& check) {
                      exact, "and the noise until then makes it");
     }
   }
-  if (!s.interrupted && s.done > 0 && !s.hidden())
+  if (!s.interrupted && s.done > 0)
     check.Same("privacy.certified_epsilon", s.epsilon, last, "and the last line of trace.jsonl is");
 }
 
@@ -1426,7 +1460,11 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
     v.compared.emplace_back(name);
     compare(*text);
   };
-  with("config.toml", [&](const std::string& text) { CheckConfig(s, text, check); });
+  with("config.toml", [&](const std::string& text) {
+    if (!CheckConfig(s, text, folder, check))
+      v.compared.back() +=
+          " (unchecked: which rounds were skipped; config.toml lacks data.rows or data.features)";
+  });
   with("model.npy", [&](const std::string& text) { CheckModel(s, text, check); });
   with("trace.jsonl", [&](const std::string& text) { CheckTrace(s, text, check); });
   with("certificate.txt", [&](const std::string& text) {
@@ -1441,6 +1479,8 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
                "and the text of certificate.json has the hash");
   });
   std::error_code ec;
+  if (!s.interrupted && fs::exists(folder / "checkpoint", ec))  // a run that ends takes it away
+    check.Add("interrupted", "false", "true", "and there is a checkpoint, so it is");
   if (fs::exists(folder / "search.json", ec))
     with("search.json", [&](const std::string& text) {
       const fs::path here = fs::weakly_canonical(folder, ec);

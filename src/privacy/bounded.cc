@@ -233,7 +233,8 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   ClipWeights(s.norm_, c.value(), s.weight_);
   f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   shard.Done(0, m);
-  return Bounded(s.sum_, c, m, f.Roundings(m), UnitOf(shard.dataset()));
+  const std::size_t terms = std::max(m, shard.dataset().charged_terms);
+  return Bounded(s.sum_, c, terms, f.Roundings(terms), UnitOf(shard.dataset()));
 }
 
 Bounded Bounded::ClippedGradients(const Private<Quadratics>& models, std::size_t most, View v, L2Bound c,
@@ -269,14 +270,32 @@ L2Bound Bounded::ArgminBound(L2Bound c, double records, double curvature) {
       MulUp(DivUp(c.value(), MulDown(records, curvature)), AddUp(1.0, ArgminSlack(records))));
 }
 
-// One gradient step w ← w − s∇F(w), at most. Contracts: see Bounded::Argmin.
-//
+namespace {
+double StepOf(const Objective& f, const StrongProblem& p) {
+  return 2 / (p.Smoothness(f) + p.curvature) * (1 - 0x1p-40);
+}
+}  // namespace
+
 // What a computed step errs by, divided by s, with W a bound on ‖w‖ and B = C on the mean:
 //   margins      aᵀw errs by γ_{d+2} R W, and the slope by c times that: c R² γ_{d+2} W in the mean
 //   slopes       64 roundings, generously; after clipping that is 64 u C a record
 //   weights      the norms are inflated by up to 2⁻⁴⁸, so a clipped record is shorter than C by 2⁻⁴⁷ C
 //   the sum      γ_{M+2} B
 //   the rest     w, b and the mean are added: 6 u (B + κW + ‖b‖), and w − s·g rounds: u W/s
+bool Bounded::ArgminHolds(const Objective& f, const StrongProblem& p, L2Bound c) {
+  const double kappa = p.curvature, smooth = p.Smoothness(f), step = StepOf(f, p);
+  const double most = c.value();  // B
+  const double pull = Norm(p.linear), from = Norm(p.start);
+  // ‖w − w*‖ never grows, and ‖start − w*‖ ≤ ‖∇F(start)‖/κ ≤ (B + κ‖start‖ + ‖b‖)/κ.
+  const double reach = 1.01 * (from + 2 * (most + kappa * from + pull) / kappa);  // W
+  const double error =
+      most * (64 * kUnitRoundoff + 0x1p-47 + Gamma(static_cast<std::size_t>(p.records) + 2)) +
+      (smooth - kappa) * Gamma(p.start.size() + 2) * reach +
+      6 * kUnitRoundoff * (most + kappa * reach + pull) + kUnitRoundoff * reach / step;
+  return 2 * error <= c.value() / p.records * ArgminSlack(p.records) && reach < 0x1p90 &&
+         p.row_bound < 0x1p90;
+}
+
 Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem& p, L2Bound c,
                         ClipSpace& s) {
   const Shard& shard = data.value_;
@@ -285,18 +304,8 @@ Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const St
   // where it is not.
   TACIT_CHECK(shard.dataset().person_bound == PersonBound::kNone && static_cast<double>(m) <= p.records);
   TACIT_CHECK(p.linear.size() == d && p.curvature > 0 && p.row_bound > 0 && std::isfinite(p.row_bound));
-  const double kappa = p.curvature, smooth = p.Smoothness(f);
-  const double step = 2 / (smooth + kappa) * (1 - 0x1p-40);
-  const double most = c.value();  // B
-  const double pull = Norm(p.linear), from = Norm(p.start);
-  // ‖w − w*‖ never grows, and ‖start − w*‖ ≤ ‖∇F(start)‖/κ ≤ (B + κ‖start‖ + ‖b‖)/κ.
-  const double reach = 1.01 * (from + 2 * (most + kappa * from + pull) / kappa);  // W
-  const double error =
-      most * (64 * kUnitRoundoff + 0x1p-47 + Gamma(static_cast<std::size_t>(p.records) + 2)) +
-      (smooth - kappa) * Gamma(d + 2) * reach + 6 * kUnitRoundoff * (most + kappa * reach + pull) +
-      kUnitRoundoff * reach / step;
-  const bool exact =
-      2 * error <= c.value() / p.records * ArgminSlack(p.records) && reach < 0x1p90 && p.row_bound < 0x1p90;
+  const double kappa = p.curvature, step = StepOf(f, p);
+  const bool exact = ArgminHolds(f, p, c);
   s.term_.assign(p.start.begin(), p.start.end());
   s.norm_.resize(m);
   s.weight_.resize(m);
@@ -340,7 +349,8 @@ Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2B
     first = last;
   }
   shard.Done(0, m);
-  return Bounded(s.sum_, c, persons, persons + 1, UnitOf(shard.dataset()));
+  const std::size_t terms = std::max(persons, shard.dataset().charged_terms);
+  return Bounded(s.sum_, c, terms, terms + 1, UnitOf(shard.dataset()));
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, std::size_t roundings,
@@ -376,10 +386,12 @@ Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x,
   for (double& v : s.sum_)
     if (!std::isfinite(v)) v = 0.0;  // a defined value; unreachable where a bound holds
   std::optional<L2Bound> bound;
+  const std::size_t terms = std::max(m, shard.dataset().charged_terms);
   // A record's bound says nothing of a person.
-  if (shard.dataset().person_bound != PersonBound::kNone) return Unbounded(s.sum_, bound, m, f.Roundings(m));
-  if (const auto b = f.RecordBound(shard.row_bound()); b && std::isfinite(*b)) bound = L2Bound::Proven(*b);
-  return Unbounded(s.sum_, bound, m, f.Roundings(m));
+  if (const auto b = f.RecordBound(shard.row_bound());
+      b && std::isfinite(*b) && shard.dataset().person_bound == PersonBound::kNone)
+    bound = L2Bound::Proven(*b);
+  return Unbounded(s.sum_, bound, terms, f.Roundings(terms));
 }
 
 Unbounded Unbounded::Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem& p,

@@ -110,10 +110,12 @@ class Bounded {
   // for two neighbours are at most (2C/M)·s·Σ_i (1 − sκ)^i ≤ 2C/(Mκ) apart, for any number of steps, as the
   // minimisers are. Floating-point errors of a step add 2e/κ, with a public bound e on them; 2⁻²² of the
   // above and what sums of M terms need are charged for them, and where the public values are so large that
-  // this would not do, the value is `start`. Rows that are longer than R, and labels beyond 2⁴⁰⁰, contribute
-  // 0. For replace-one and zero-out: records that come or go would change M.
+  // this would not do (not ArgminHolds), the value is `start`. Rows that are longer than R, and labels beyond
+  // 2⁴⁰⁰, contribute 0. For replace-one and zero-out: records that come or go would change M.
   static Bounded Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem&, L2Bound c,
                         ClipSpace&);
+  // Whether it is a minimiser: a function of public values.
+  static bool ArgminHolds(const Objective& f, const StrongProblem&, L2Bound c);
   // Half of that distance, which its Sensitivity is made of; without data, for planning.
   static L2Bound ArgminBound(L2Bound c, double records, double curvature);
 

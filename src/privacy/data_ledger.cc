@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS data_runs (
   unit TEXT NOT NULL, adjacency TEXT NOT NULL, mode TEXT NOT NULL, delta REAL NOT NULL,
   mu_squared REAL NOT NULL, state TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS data_plans (run TEXT PRIMARY KEY, epsilon REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS data_rounds (run TEXT PRIMARY KEY, rounds INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS plan_limits (
   data INTEGER PRIMARY KEY REFERENCES data_sets(id), epsilon REAL NOT NULL, delta REAL NOT NULL);
 )sql";
@@ -149,6 +150,7 @@ struct DataLedger::State {
   std::string run;
   bool planned = false;
   MuSquared durable{0.0};
+  std::int64_t rounds = 0;
 
   void Write(MuSquared figure, const char* run_state) {
     SQLite::Statement put(db, "UPDATE data_runs SET mu_squared = ?, state = ? WHERE run = ?");
@@ -194,6 +196,12 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
         return Fail(Code::kInvalidArgument,
                     "ledger {}: run {} was opened with another plan of releases; a run keeps it",
                     file.string(), info.run);
+      SQLite::Statement rounds(db, "SELECT rounds FROM data_rounds WHERE run = ?");
+      rounds.bind(1, info.run);
+      if (rounds.executeStep()) state->rounds = rounds.getColumn(0).getInt64();
+      if (state->rounds < 0)
+        return Fail(Code::kMalformed, "ledger {}: run {} has released {} rounds by it; the file was changed",
+                    file.string(), info.run, state->rounds);
       state->Write(state->durable, "open");
     }
     if (limit) {
@@ -272,6 +280,33 @@ Status DataLedger::Settle(MuSquared spent) {
   }
   s.durable = spent;
   return Ok{};
+}
+
+Status DataLedger::CountReleased(std::uint64_t rounds) {
+  State& s = *state_;
+  const std::lock_guard lock(s.mutex);
+  const auto wanted = static_cast<std::int64_t>(rounds);
+  if (wanted <= s.rounds) return Ok{};
+  try {
+    SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
+    // By another process's count too it never falls.
+    SQLite::Statement put(s.db,
+                          "INSERT INTO data_rounds VALUES (?, ?) ON CONFLICT (run) DO UPDATE SET rounds = "
+                          "max(rounds, excluded.rounds)");
+    put.bind(1, s.run);
+    put.bind(2, wanted);
+    put.exec();
+    transaction.commit();
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(s.file, "counting rounds", e);
+  }
+  s.rounds = wanted;
+  return Ok{};
+}
+
+std::uint64_t DataLedger::rounds_released() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<std::uint64_t>(state_->rounds);
 }
 
 Result<std::vector<DataSetRecord>> DataLedger::Read(const std::filesystem::path& file) {

@@ -64,6 +64,11 @@ class DataLedger {
   // The run ended having spent exactly this.
   Status Settle(MuSquared spent);
 
+  // As SqliteVault's, and apart from the run's folder: a folder that was put back as it once was, with its
+  // checkpoint and its own ledger, does not know what has left since.
+  Status CountReleased(std::uint64_t rounds);
+  std::uint64_t rounds_released() const;
+
   static Result<std::vector<DataSetRecord>> Read(const std::filesystem::path& file);
   // The most that runs on a data set may cost together; nullopt: no limit. The set need not be known yet.
   // plans: how much more runs with a plan may cost together; nullopt: none of them. The two parts are fixed
