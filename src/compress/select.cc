@@ -263,16 +263,21 @@ void Largest(std::span<const T> x, std::size_t k, SelectSpace& space, std::vecto
   const B threshold =
       RankedFromTop<B>(middle, upper ? k : k - above, from, upper ? most : std::min(hi, most), space.count);
 
-  // Everything above it, and of those equal to it the first ones.
+  // Everything above it, and of those equal to it the first ones: up to some place "at least", after it
+  // "above".
   std::size_t greater = 0;
   for (std::size_t i = 0; i < found; ++i) greater += bits[i] > threshold ? 1 : 0;
-  std::size_t ties = k - greater, out = 0;
+  std::size_t turn = 0;
+  for (std::size_t ties = k - greater; ties > 0; ++turn) ties -= bits[turn] == threshold ? 1 : 0;
   index.resize(found);
-  for (std::size_t i = 0; i < found; ++i) {
-    const bool tie = bits[i] == threshold && ties > 0;
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < turn; ++i) {
     index[out] = candidate[i];
-    out += bits[i] > threshold || tie ? 1 : 0;
-    ties -= tie ? 1 : 0;
+    out += bits[i] >= threshold ? 1 : 0;
+  }
+  for (std::size_t i = turn; i < found; ++i) {
+    index[out] = candidate[i];
+    out += bits[i] > threshold ? 1 : 0;
   }
   index.resize(out);
   space.threshold = last.threshold = static_cast<double>(std::bit_cast<T>(threshold));
