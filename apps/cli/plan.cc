@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli.h"
+#include "experiment/feedback_plan.h"
 #include "experiment/network_plan.h"
 #include "experiment/run.h"
 #include "privacy/gdp.h"
@@ -66,9 +67,41 @@ void PrintNetwork(const Plan& p) {
                      Digits(1 / p.static_over_dynamic)));
 }
 
+// Steps, radii and the paper's conditions, with error feedback.
+void PrintFeedback(const Plan& p) {
+  const FeedbackPlan& f = *p.feedback;
+  const bool ef21 = f.design != FeedbackDesign::kClip21;
+  const std::string most = p.gamma_max > 0 ? Digits(p.gamma_max) : std::string("unknown");
+  Line("step", fmt::format("γ = {}{}, γ_EF = {}  (L = {}, μ = {}, α = {}, θ = {})", Digits(f.gamma.back()),
+                           f.gamma.front() < f.gamma.back() ? fmt::format(", from {}", Digits(f.gamma.front())) : "",
+                           most, p.l_f > 0 ? Digits(p.l_f) : "unknown", Digits(p.mu_f), Digits(f.alpha),
+                           Digits(f.theta)));
+  if (f.design == FeedbackDesign::kPrivate)
+    Line("radii", fmt::format("{} to {}, by {} a round{}", Digits(p.clip * f.radius.front()),
+                              Digits(p.clip * f.radius.back()), Digits(f.radius_ratio),
+                              f.follow > 0 ? ", less where the iterates move little" : ""));
+  if (f.radii)
+    Line("split", fmt::format("Σσ² = {} on the server where variances fall with the radii, {} for an equal split",
+                              Digits(f.radii->total), Digits(f.radii->equal_split)));
+  if (f.floor)
+    Line("floor", fmt::format("{} of E‖x − x*‖² is left by the noise of this plan, on a quadratic of curvature {}",
+                              Digits(*f.floor), Digits(p.mu_f)));
+  if (p.rounds_needed)
+    Line("rounds", fmt::format("{} by Corollary 1 at this initial and target error; {} planned",
+                               Digits(*p.rounds_needed, 6), p.rounds));
+  if (f.rounds_printed)
+    Line(p.rounds_needed ? "" : "rounds",
+         fmt::format("at least {} as printed in Theorem 1, {} as printed in Appendix D", Digits(*f.rounds_printed, 6),
+                     Digits(*f.rounds_by_levels, 6)));
+  if (f.least_epsilon && ef21)
+    Line("", fmt::format("with the proof's constants put right, neither is enough below ε = {}",
+                         Digits(*f.least_epsilon)));
+}
+
 void PrintTheory(const Plan& p) {
   fmt::print("\n{}\n", Styled(stdout, Style::kBold, "Theory"));
   if (p.network) return PrintNetwork(p);
+  if (p.feedback) return PrintFeedback(p);
   if (p.gamma > 0)
     Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})",
                              Digits(p.gamma), Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
@@ -172,6 +205,24 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                                           "sensitivity up to {}, {} noise",
                                           p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
                                           Digits(p.sensitivity), noise));
+  else if (p.feedback && !exposed && (!p.clipped || p.by_client()))
+    Line("release",
+         !p.clipped
+             ? fmt::format("a client's difference of gradients, {} {}, not clipped; first messages assumed up to {}, "
+                           "{} noise",
+                           p.feedback->compressor.text(),
+                           p.feedback->noise_first ? "after the noise" : "before the noise", Digits(p.clip), noise)
+         : p.feedback->design == FeedbackDesign::kMirrored
+             ? fmt::format("a client's gradient, clipped to norm {}; sensitivity {}, {} noise; sent is its difference "
+                           "from what was sent before, {}",
+                           Digits(p.clip), Digits(p.sensitivity), noise, p.feedback->compressor.text())
+             : fmt::format("a client's difference of gradients{}, clipped to norm {}{}; sensitivity {}, {} noise",
+                           p.feedback->design == FeedbackDesign::kPrivate
+                               ? ", " + p.feedback->compressor.text()
+                               : std::string(),
+                           Digits(p.clip),
+                           p.feedback->design == FeedbackDesign::kPrivate ? " times the radius of the round" : "",
+                           Digits(p.sensitivity), noise));
   else if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
@@ -202,6 +253,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                            "neighbours and records",
                            Digits(n.least_noise), Digits(n.most_noise)));
   }
+  if (p.feedback && p.feedback->design == FeedbackDesign::kMirrored && !p.by_client())
+    Line("", fmt::format("sent is its mean's difference from what was sent before, {}", p.feedback->compressor.text()));
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
   Line("rounds",
        p.skipped == 0
@@ -212,7 +265,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   Table table(
       {"round", "share of μ²", "μ",
        (p.by_client() && p.trust == "local") || (p.network && p.network->argmin) ? "σ" : "σ of the sum",
-       p.by_client()                    ? "noise on mean"
+       p.feedback                       ? "noise on message"
+       : p.by_client()                  ? "noise on mean"
        : p.network && p.network->argmin ? "noise on note"
                                         : "noise on gradient",
        p.account ? "ε of the plan" : "ε so far"});

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/compressor.h"
 #include "core/private.h"
 #include "core/result.h"
 #include "models/objective.h"
@@ -49,6 +50,12 @@ struct LocalSpace {
   Workspace work;
 };
 
+// One thread's space for compressing private values.
+struct PackSpace {
+  Vec value;
+  CompressSpace space;
+};
+
 // What a runtime lends to whichever client it is serving, and to the server: one per thread, reused.
 struct Scratch {
   ClipSpace clip;
@@ -62,6 +69,9 @@ struct Scratch {
   Released<GmState> solver;
   std::vector<std::uint32_t> mask;
   Vec point, zeros;
+  Private<PackSpace> packed;
+  CompressSpace compress;           // of what was released
+  Vec scaled;                       // that, too
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 

@@ -80,7 +80,10 @@ json Certificate(const RunResult& r, const Config& c) {
   }
   if (!certified)
     caveats.push_back(
-        p.by_client() || p.clipped
+        p.feedback && !p.clipped
+            ? "paper mode: calibration as printed, nothing is clipped, and what a client keeps is private. No bound "
+              "holds for its messages, so nothing is proved."
+        : p.by_client() || p.clipped
             ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
               "that of the whole run."
             : "paper mode: calibration as printed, nothing is clipped. The certified value is what the "
@@ -249,6 +252,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"account", AccountJson(p)},
       {"clients", p.clients},
       {"network", network},
+      {"feedback", FeedbackJson(p)},
       {"data",
        {{"source", c.data.source},
         {"rows", p.rows},
@@ -324,7 +328,9 @@ std::string CertificateText(const json& j) {
   line("enforced", j.at("enforced").at("clip").is_null()
                        ? "nothing is clipped"
                        : fmt::format("{} is clipped to {:g}{}",
-                                     p.at("unit") == "client" ? "every client's update"
+                                     !j.value("feedback", json(nullptr)).is_null() && p.at("unit") == "client"
+                                         ? "every client's gradient, or difference of gradients,"
+                                     : p.at("unit") == "client" ? "every client's update"
                                      : bound == "sum"         ? "the sum of a person's gradients"
                                                               : "every record's gradient",
                                      j.at("enforced").at("clip").get<double>(),
@@ -339,6 +345,18 @@ std::string CertificateText(const json& j) {
                      gone == 0 ? "" : fmt::format("; {} absences by the config", gone)));
     line("model", network.at("output") == "mean" ? "the mean of all noised notes of the peers"
                                                  : "the mean of the peers' last noised notes");
+  }
+  if (const json feedback = j.value("feedback", json(nullptr)); !feedback.is_null()) {
+    const auto text = [&](const char* key) {
+      return feedback.at(key).is_null() ? std::string() : feedback.at(key).get<std::string>();
+    };
+    line("error feedback",
+         fmt::format("{} state{}, noise {}{}", text("state"),
+                     feedback.at("compressor").is_null() ? "" : ", " + text("compressor"), text("noise"),
+                     feedback.at("radius_ratio").is_null()
+                         ? ""
+                         : fmt::format("; radii by {:g} a round, {}", feedback.at("radius_ratio").get<double>(),
+                                       text("radius_rule"))));
   }
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())

@@ -123,6 +123,7 @@ class Checkpoint {
       Put(static_cast<std::uint64_t>(v.size()));
       Bytes(v.data(), v.size() * sizeof(T));
     }
+    void Put(const Encoded& e) { Put(e.data); }
     template <class T> void Put(const Public<T>& v) { Put(*v); }
     template <class T> void Put(const Released<T>& v) { Put(v.value_); }
     template <class T> void Put(const Private<T>& v) { Put(v.value_); }
@@ -151,6 +152,7 @@ class Checkpoint {
       rest.remove_prefix(v.size() * sizeof(T));
       return true;
     }
+    bool Get(Encoded& e) { return Get(e.data); }
     template <class T> bool Get(Public<T>& v) { return Get(v.Mutable()); }
     template <class T> bool Get(Released<T>& v) { return Get(v.value_); }
     template <class T> bool Get(Private<T>& v) { return Get(v.value_); }

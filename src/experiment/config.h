@@ -92,6 +92,14 @@ struct Config {
     std::string weights = "uniform";
     double noise_multiplier = 0.0;  // paper mode of the federated averages: σ over the clip
     double rho = 1.0, eta = 0.1;  // without a server: weight of an edge, step size
+    // With error feedback.
+    std::string compressor = "top:0.1", state = "noiseless", schedule = "geometric", radius_rule = "planned";
+    double level_ratio = 0.0;  // q of Appendix D; 0: 1/√h
+    double radius_ratio = 0.99;  // r
+    double smoothness = 0.0;  // 0: of the model, by the row bound
+    double first_gamma = 0.0, growth = 1.0;  // first 0: gamma
+    double beta = 0.5, beta_hat = 0.5;
+    double target_error = 0.0;  // 0: none
     std::string eta_rule = "fixed", output = "last", composition = "advanced";
   } algorithm;
   struct Network {

@@ -1,10 +1,13 @@
 #include "algorithms/adaptive_clip.h"
+#include "algorithms/clip21.h"
+#include "algorithms/ef21.h"
 #include "algorithms/fed_exp.h"
 #include "algorithms/isrl_dp.h"
 #include "algorithms/primal_dual.h"
 #include "algorithms/record_fed_avg.h"
 #include "algorithms/scaffold.h"
 #include "experiment/drive.h"
+#include "experiment/feedback_plan.h"
 
 namespace tacit {
 namespace {
@@ -100,6 +103,46 @@ Status LaunchIsrlDp(Session& s, RunResult& r) {
   return LaunchByRecord<IsrlDp>(s, r, std::move(o));
 }
 
+// more: what a client's constructor takes beyond what all of them do.
+template <class A, class... More>
+Status LaunchFeedback(Session& s, RunResult& r, More... more) {
+  const Problem problem = MakeProblem(s);
+  const FeedbackPlan& plan = *s.plan.feedback;
+  FeedbackOptions o;
+  o.gamma = plan.gamma;
+  o.radius = plan.radius;
+  o.l2 = s.config.model.l2;
+  o.clip = L2Bound::Proven(s.config.privacy.clip);
+  o.momentum = plan.momentum;
+  o.mixing = plan.mixing;
+  o.batch = plan.batch;
+  o.seed = s.config.experiment.seed;
+  o.compressor = plan.compressor;
+  o.wire = plan.wire;
+  o.follow = plan.follow;
+  o.alpha = plan.alpha;
+  o.certified = s.config.algorithm.mode == "certified";
+  o.claim = ClaimOf(s.plan);
+  for (const PlannedRound& p : s.plan.schedule) o.rounds.push_back(p.round);
+  FeedbackServer server(problem, o);
+  return DriveAll<A>(s, r, server, [&](std::uint32_t i) {
+    return typename A::Client(HoldingOf(s, i), problem, *s.mechanism, o, s.plan.noise[s.plan.noise_of[i]],
+                              more...);
+  });
+}
+
+Status LaunchFeedback(Session& s, RunResult& r) {
+  const FeedbackPlan& plan = *s.plan.feedback;
+  switch (plan.design) {
+    case FeedbackDesign::kMirrored: return LaunchFeedback<MirroredEf21>(s, r, s.plan.by_client());
+    case FeedbackDesign::kPrivate: return LaunchFeedback<PrivateEf21>(s, r);
+    case FeedbackDesign::kPrinted:
+      return LaunchFeedback<PrintedEf21>(s, r, plan.noise_first, plan.schedule == "lyapunov");
+    case FeedbackDesign::kClip21: break;
+  }
+  return LaunchFeedback<Clip21>(s, r, plan.state == "mirrored");
+}
+
 // The options that federated averages share. With local trust clients may have different noise: one set each.
 template <class A>
 std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim& claim) {
@@ -174,6 +217,7 @@ Status LaunchUnder(Session& s, RunResult& r) {
 Status Launch(Session& s, RunResult& r) {
   const std::string& name = s.config.algorithm.name;
   if (s.plan.network) return LaunchNetwork(s, r);
+  if (s.plan.feedback) return LaunchFeedback(s, r);
   if (name == "primal-dual") return LaunchPrimalDual(s, r);
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);

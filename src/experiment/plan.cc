@@ -8,6 +8,7 @@
 #include "algorithms/primal_dual_theory.h"
 #include "data/catalogue.h"
 #include "experiment/build.h"
+#include "experiment/feedback_plan.h"
 #include "experiment/network_plan.h"
 #include "privacy/calibrate.h"
 #include "privacy/claims.h"
@@ -28,6 +29,13 @@ const std::vector<AlgorithmEntry>& Algorithms() {
       {"dp-scaffold", "Noble, Bellet, Dieuleveut, AISTATS 2022",
        "federated averaging with control variates, local or central privacy of clients, or of records"},
       {"isrl-dp", "Lowy, Razaviyayn, ICLR 2023", "noisy gradient descent, local privacy of records"},
+      {"dpd-ef21", "DPd-EF21, anonymous submission; EF21: Richtarik, Sokolov, Fatkhullin, NeurIPS 2021",
+       "compressed differences of gradients with private state and radii that fall, local privacy of clients"},
+      {"dpd-ef21-2", "DPd-EF21, anonymous submission; EF21: Richtarik, Sokolov, Fatkhullin, NeurIPS 2021",
+       "differences of gradients, compressed after the noise, local privacy of records or clients"},
+      {"dp-clip21", "Khirirat et al., Clip21, 2023", "clipped differences of gradients, local privacy of clients"},
+      {"clip21-sgd2m", "Islamov et al., Clip21-SGD2M, 2025",
+       "clipped differences of gradients with two momenta, local privacy of clients"},
       {"zcdp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
        "linearised ADMM on a graph without a server, for losses with kinks; local privacy of records"},
       {"dp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
@@ -444,7 +452,8 @@ Status CheckConstants(const Config& c) {
   return Ok{};
 }
 
-// Who takes part in a round, as the config has it.
+}  // namespace
+
 Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
   const auto& a = c.algorithm;
   const bool poisson = a.sampling == "poisson", fixed = a.sampling == "fixed";
@@ -464,7 +473,7 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
                 "leave it out",
                 a.participations);
   if (!poisson && !fixed) return Sampling{};
-  if (c.privacy.unit != "client")
+  if (c.privacy.unit != "client" && !WithFeedback(a.name))
     return Fail(
         Code::kUnsupported,
         "algorithm.sampling = \"{}\": clients are sampled where they are what is hidden; set privacy.unit "
@@ -507,6 +516,8 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
                   .rate = Probability::Proven(wanted < others ? DivUp(wanted, others) : 1.0),
                   .size = static_cast<std::uint32_t>(a.sample_clients)};
 }
+
+namespace {
 
 // The noise with which so many sums over secret samples keep (ε, δ): the inverse of the account, with room
 // for what the mechanism adds to the sensitivity.
@@ -653,6 +664,7 @@ Status PlanByUnit(const Config& c, Plan& p) {
 
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
+  if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
   TACIT_OK(CheckConstants(c));
   Plan p;
   const AlgorithmEntry& entry =

@@ -61,6 +61,8 @@ struct NetworkPlan {
   std::optional<double> noise_term, bound22, bound23, bound24;
 };
 
+struct FeedbackPlan;  // feedback_plan.h
+
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
   bool clipped = true;  // the clip is enforced; false: a paper assumes it
@@ -137,6 +139,7 @@ struct Plan {
   };
   std::vector<Allocation> allocations;
   std::shared_ptr<const NetworkPlan> network;  // null: there is a server
+  std::shared_ptr<const FeedbackPlan> feedback;  // null: a method without error feedback
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
 
@@ -163,6 +166,7 @@ Result<Plan> MakePlan(const Config&, const PublicFacts&);
 void SetWeights(Plan&, const std::vector<std::size_t>& records);
 // Parts of it that plans of every kind share.
 Status CheckData(const Config&);  // public constants of [data] that fit each other
+Result<Sampling> SamplingOf(const Config&, std::size_t clients);  // who takes part in a round
 Result<Adjacency> ParseAdjacency(const std::string& name);
 // How algorithm.allocation spreads a budget over as many rounds as log_q has, at one sensitivity for all.
 Result<Shares> Allocate(const Config&, const Vec& log_q, double sensitivity, Mu budget);

@@ -13,6 +13,7 @@
 #include "core/sha256.h"
 #include "data/catalogue.h"
 #include "data/npy.h"
+#include "experiment/feedback_plan.h"
 #include "experiment/files.h"
 #include "experiment/json_number.h"
 #include "experiment/network_plan.h"
@@ -521,6 +522,43 @@ json ToJson(const RunResult& r, const Config& c) {
           {"model_sha256", r.model_sha256}};
 }
 
+json FeedbackJson(const Plan& p) {
+  if (!p.feedback) return nullptr;
+  const FeedbackPlan& f = *p.feedback;
+  const bool clip21 = f.design == FeedbackDesign::kClip21, radii = f.design == FeedbackDesign::kPrivate;
+  return {{"design", Name(f.design)},
+          {"state", f.state},
+          {"compressor", clip21 ? json(nullptr) : json(f.compressor.text())},
+          {"noise", clip21 ? "after the clip" : f.noise_first ? "before the compressor" : "after the compressor"},
+          {"schedule", f.schedule.empty() ? json(nullptr) : json(f.schedule)},
+          {"radius_ratio", radii ? json(f.radius_ratio) : json(nullptr)},
+          {"radius_rule", radii ? json(f.follow > 0 ? "trajectory" : "planned") : json(nullptr)}};
+}
+
+namespace {
+json FeedbackWithTheory(const Plan& p) {
+  json j = FeedbackJson(p);
+  if (j.is_null()) return j;
+  const FeedbackPlan& f = *p.feedback;
+  j["alpha"] = f.alpha;
+  j["theta"] = Number(f.theta);
+  j["rounds_printed"] = Number(f.rounds_printed);
+  j["rounds_by_levels"] = Number(f.rounds_by_levels);
+  j["least_epsilon"] = Number(f.least_epsilon);
+  j["floor"] = Number(f.floor);
+  j["message_bytes"] = f.message;
+  if (f.radii)
+    j["noise_of_radii"] = {{"sum", f.radii->sum},
+                           {"total", f.radii->total},
+                           {"equal_split", f.radii->equal_split}};
+  for (const char* key : {"gamma", "radius"}) {
+    const Vec& of = std::string_view(key) == "gamma" ? f.gamma : f.radius;
+    j[key] = {{"first", of.front()}, {"last", of.back()}};
+  }
+  return j;
+}
+}  // namespace
+
 json ToJson(const Plan& p) {
   json rounds = json::array();
   for (const PlannedRound& r : p.schedule)
@@ -544,6 +582,7 @@ json ToJson(const Plan& p) {
           {"sampling", SamplingJson(p)},
           {"weights", WeightsJson(p)},
           {"network", NetworkJson(p)},
+          {"feedback", FeedbackWithTheory(p)},
           {"account", AccountJson(p)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},

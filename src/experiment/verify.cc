@@ -17,6 +17,7 @@
 #include "core/sha256.h"
 #include "data/npy.h"
 #include "experiment/config.h"
+#include "experiment/feedback_plan.h"
 #include "experiment/json_number.h"
 #include "experiment/network_plan.h"
 #include "experiment/plan.h"
@@ -189,6 +190,12 @@ struct StatedNetwork {
   std::vector<std::string> away, leave;
 };
 
+// A run with error feedback.
+struct StatedFeedback {
+  std::string design, state, compressor, noise, schedule, radius_rule;  // empty: none
+  std::optional<double> radius_ratio;
+};
+
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
   std::string run, algorithm, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256,
@@ -202,6 +209,7 @@ struct Stated {
   bool by_client() const { return unit == "client"; }
   // Whether the clip is enforced; otherwise a paper assumes it of the data.
   bool clipped() const {
+    if (feedback) return feedback->design != "printed";
     return mode == "certified" || (algorithm != "primal-dual" && algorithm != "isrl-dp" && !network);
   }
   std::size_t released() const {  // numbers in one release
@@ -212,6 +220,7 @@ struct Stated {
   bool hidden() const { return adjacency == "add-remove" || person(); }
   std::vector<StatedReleases> releases;
   std::optional<StatedNetwork> network;
+  std::optional<StatedFeedback> feedback;
   bool argmin() const { return algorithm == "p-admm"; }      // what is released are minimisers
   // Who takes part, where not everyone does, and the plan that was paid for as a whole.
   std::string sampling = "full";
@@ -334,6 +343,27 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
         Code::kMalformed,
         "{}: algorithm = \"{}\" {} a network, which is {}; give a certificate.json that `tacit train` wrote",
         name, s.algorithm, s.network ? "has no" : "has", s.network ? "stated" : "missing");
+  if (given(certificate, "feedback")) {
+    StatedFeedback b{};
+    const auto maybe = [&](const char* key, const std::vector<std::string>& choices) {
+      if (!given(certificate["feedback"], key)) return std::string();
+      const std::string path = fmt::format("feedback.{}", key);
+      return choices.empty() ? f.String(path) : f.OneOf(path, choices);
+    };
+    b.design = f.OneOf("feedback.design", {"mirrored", "private", "printed", "clip21"});
+    b.state = f.OneOf("feedback.state", {"mirrored", "noiseless"});
+    b.noise = f.OneOf("feedback.noise", {"before the compressor", "after the compressor", "after the clip"});
+    b.compressor = maybe("compressor", {});
+    b.schedule = maybe("schedule", {"geometric", "theorem", "levels", "lyapunov"});
+    b.radius_rule = maybe("radius_rule", {"planned", "trajectory"});
+    if (given(certificate["feedback"], "radius_ratio")) b.radius_ratio = f.Figure("feedback.radius_ratio", 0, false);
+    s.feedback = std::move(b);
+  }
+  if (!f.error() && s.feedback.has_value() != WithFeedback(s.algorithm))
+    return Fail(Code::kMalformed,
+                "{}: algorithm = \"{}\" {} error feedback, which is {}; give a certificate.json that `tacit train` "
+                "wrote",
+                name, s.algorithm, s.feedback ? "has no" : "has", s.feedback ? "stated" : "missing");
   const json* releases = f.List("releases");
   for (std::size_t i = 0; releases != nullptr && i < releases->size() && !f.error(); ++i) {
     const std::string at = fmt::format("releases[{}].", i);
@@ -590,6 +620,36 @@ void CheckNetwork(const Stated& s, Checks& check) {
                 "and by network.away and network.leave it is at most");
 }
 
+// A run with error feedback: what is noised, and what that protects, follow from algorithm and mode. Sums of
+// records are clipped record by record; a difference of gradients is clipped whole, which protects the client.
+void CheckFeedback(const Stated& s, Checks& check) {
+  if (!s.feedback) return;
+  const StatedFeedback& f = *s.feedback;
+  const bool clip21 = s.algorithm == "dp-clip21" || s.algorithm == "clip21-sgd2m", paper = s.mode == "paper";
+  const bool first = s.algorithm == "dpd-ef21-2";
+  const std::string design = clip21 ? "clip21" : paper ? "printed" : first ? "mirrored" : "private";
+  const char* why = "and algorithm and mode make it";
+  check.Same("feedback.design", f.design, design, why);
+  if (!clip21)
+    check.Same("feedback.state", f.state, std::string(design == "mirrored" ? "mirrored" : "noiseless"), why);
+  check.Same("feedback.noise", f.noise,
+             std::string(clip21 ? "after the clip" : first ? "before the compressor" : "after the compressor"), why);
+  check.Same("feedback.compressor", std::string(f.compressor.empty() ? "none" : "stated"),
+             std::string(clip21 ? "none" : "stated"), why);
+  check.Same("feedback.schedule", std::string(f.schedule.empty() ? "none" : "stated"),
+             std::string(design == "printed" ? "stated" : "none"), why);
+  check.Same("feedback.radius_ratio", std::string(f.radius_ratio ? "stated" : "none"),
+             std::string(design == "private" ? "stated" : "none"), why);
+  if (design == "private" || design == "clip21")
+    check.Same("privacy.unit", s.unit, std::string("client"), "and a difference that is clipped whole protects a");
+  if (s.adjacency != "replace-one" && !(s.adjacency == "zero-out" && design == "mirrored" && s.unit == "record"))
+    check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"), "and with this unit it is proved for");
+  if (design == "printed") {
+    check.Same("enforced.record_bound", s.record_bound, std::optional<double>(), "and for what is printed there is");
+    if (s.done > 0) check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what nothing bounds has");
+  }
+}
+
 // The graph itself, as the run kept it.
 void CheckGraph(const Stated& s, const std::string& text, Checks& check) {
   const StatedNetwork& n = *s.network;
@@ -682,7 +742,7 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   if (planned != s.account.has_value())
     return check.Add("account", s.account ? "events" : "none", planned ? "events" : "none",
                      "and mechanism.name and privacy.sampling make it");
-  if (s.sampling != "full")
+  if (s.sampling != "full" && !s.feedback)
     check.Same("privacy.unit", s.unit, std::string("client"), "and what is sampled are clients:");
   if (s.sampling != "full" && s.secret != (s.by_client() && s.trust == "central"))
     check.Add("privacy.sampling.secret", s.secret ? "true" : "false", s.secret ? "false" : "true",
@@ -830,6 +890,21 @@ void CheckNetworkClaim(const Stated& s, Checks& check) {
                "and the paper's calibration makes it");
 }
 
+// Lemma 4 of DPd-EF21: ρ = ε²/(4 ln 1/δ), with ρ = Σ (2B)²/(2σ_t²) of what was noised, so ε = 2√(ρ ln 1/δ).
+void CheckFeedbackClaim(const Stated& s, Checks& check) {
+  long double most = 0;
+  for (const StatedReleases& r : s.releases) {
+    Stated plain = s;
+    plain.mechanism = "gaussian";
+    plain.releases.clear();
+    most = std::max(most, MuSquaredOf(plain, r, 2 * static_cast<long double>(*s.claim_bound), s.planned) / 2);
+  }
+  const long double claim = 2 * std::sqrt(most * -std::log(static_cast<long double>(s.delta)));
+  // Of a run that was not made to its end not all noise is stated.
+  if (s.charged() < s.planned - std::min(s.planned, s.skipped)) return;
+  check.Within("privacy.claimed_epsilon", *s.claimed, claim, 1e-9L, 1e-9L, "and the paper's calibration makes it");
+}
+
 // The paper's ε: ρ + 2√(ρ ln 1/δ) with ρ = Σ (2B)²/(2σ_t²), which is what paper mode calibrates to.
 void CheckClaim(const Stated& s, Checks& check) {
   if (!s.claimed || !s.claim_bound) {
@@ -845,6 +920,7 @@ void CheckClaim(const Stated& s, Checks& check) {
                  "and certified mode claims nothing beside what it proves:");
     return;
   }
+  if (s.feedback) return CheckFeedbackClaim(s, check);
   if (s.by_client()) return CheckNoiseClaim(s, check);
   if (s.algorithm == "isrl-dp") return CheckIsrlClaim(s, check);
   if (s.network) return CheckNetworkClaim(s, check);
@@ -1014,6 +1090,17 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
                  "and config.toml makes it");
     }
   }
+  if (s.feedback) {
+    const StatedFeedback& f = *s.feedback;
+    if (f.design == "clip21") check.Same("feedback.state", f.state, c.algorithm.state, why);
+    if (!f.schedule.empty()) check.Same("feedback.schedule", f.schedule, c.algorithm.schedule, why);
+    if (f.radius_ratio) {
+      check.Same("feedback.radius_ratio", *f.radius_ratio, c.algorithm.radius_ratio, why);
+      check.Same("feedback.radius_rule", f.radius_rule, c.algorithm.radius_rule, why);
+    }
+    if (const auto compressor = ParseCompressor(c.algorithm.compressor); !f.compressor.empty())
+      check.Same("feedback.compressor", f.compressor, compressor.ok() ? compressor->text() : "none", why);
+  }
   if (c.model.weight_rule == "data" && s.done > 0)
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and a penalty from private data has");
   double asked = c.privacy.epsilon;
@@ -1041,13 +1128,13 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
   if (s.by_unit() && s.split != c.privacy.split)
     check.Add("mechanism.split", fmt::format("{} numbers", s.split.size()),
               fmt::format("{} or others", c.privacy.split.size()), why);
-  if (s.by_client() && s.mode != "certified" && s.mechanism != "expose" && !s.by_unit())
+  if (s.by_client() && s.mode != "certified" && s.mechanism != "expose" && !s.by_unit() && !s.feedback)
     for (std::size_t i = 0; i < s.releases.size(); ++i)
       for (const double sigma : s.releases[i].sigma)
         check.Within(fmt::format("releases[{}].sigma", i), sigma,
                      static_cast<long double>(c.algorithm.noise_multiplier) * c.privacy.clip, 1e-12L, 1e-12L,
                      "and the noise multiplier of config.toml makes it");
-  if (s.claimed && !s.by_client())
+  if (s.claimed && (!s.by_client() || s.feedback))
     check.Same("privacy.claimed_epsilon", s.claimed, std::optional<double>(asked), why);
   if (s.mode != "certified" || s.mechanism == "expose") return planned;
   if (s.epsilon > asked)
@@ -1441,6 +1528,7 @@ Result<Verification> Verify(const json& certificate, const std::string& name) {
   CheckWeights(s, check);
   CheckReleases(s, check);
   CheckNetwork(s, check);
+  CheckFeedback(s, check);
   CheckFigures(s, check);
   CheckClaim(s, check);
   v.compared = {"every figure of " + name};

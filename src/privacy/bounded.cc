@@ -425,6 +425,14 @@ Unbounded Unbounded::Argmin(const Private<Shard>& data, const Objective& f, cons
   return Unbounded(s.term_, std::nullopt, m, 0);
 }
 
+Unbounded Unbounded::Of(Private<Vec>& v, const Private<double>& spread) {
+  for (double& x : v.value_)
+    if (!std::isfinite(x)) x = 0.0;
+  Unbounded out(v.value_, std::nullopt, 1, 0);
+  out.spread_ = spread.value_ >= 0x1p-400 && spread.value_ <= 0x1p400 ? spread.value_ : 0x1p-400;
+  return out;
+}
+
 std::optional<L2Bound> Unbounded::Sensitivity(Adjacency adjacency) const {
   if (!bound_) return std::nullopt;
   return Bounded::Sensitivity(adjacency, *bound_, units_, roundings_);

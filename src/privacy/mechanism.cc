@@ -1,5 +1,6 @@
 #include "privacy/mechanism.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "privacy/float_gaussian.h"
@@ -44,9 +45,12 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
       sensitivity ? EventFor(*sensitivity, sigma, v.dim()) : PrivacyEvent(NonPrivateEvent{});
   TACIT_OK(ledger.Charge(event));
   ledger.Record(claim);
-  Draw(sigma, v.dim(), rng, noise);
+  // A private factor of the noise is within 2^±400 and was charged ∞.
+  const NoiseStd used = v.spread_ == 1 ? sigma
+                                       : NoiseStd::Proven(std::clamp(sigma.value() * v.spread_, 0x1p-900, 0x1p900));
+  Draw(used, v.dim(), rng, noise);
   out.value_.resize(v.dim());
-  Add(sigma, noise, v.value_, out.value_);
+  Add(used, noise, v.value_, out.value_);
   return Ok{};
 }
 

@@ -2,7 +2,7 @@
 
 // Message ↔ bytes. Little-endian:
 //   magic "TCT1" | u32 CRC-32 of the payload | u64 payload length | payload: the fields in order
-// A field is its number, or a u64 count and that many numbers. Decoding refuses whatever is not
+// A field is its number, or a u64 count and that many numbers (of a compressed vector: bytes). Decoding refuses whatever is not
 // exactly that. A decoded Released is the sender's claim; nobody can check it here.
 #include <bit>
 #include <cstring>
@@ -60,6 +60,7 @@ class Codec {
     Put(out, static_cast<std::uint64_t>(v.size()));
     Append(out, v.data(), v.size() * sizeof(T));
   }
+  static void Put(std::vector<std::byte>& out, const Encoded& e) { Put(out, e.data); }
   template <class T>
   requires std::is_arithmetic_v<T> static bool Get(std::span<const std::byte>& in, T& v) {
     if (in.size() < sizeof v) return false;
@@ -76,6 +77,8 @@ class Codec {
     in = in.subspan(v.size() * sizeof(T));
     return true;
   }
+
+  static bool Get(std::span<const std::byte>& in, Encoded& e) { return Get(in, e.data); }
 
   static void Seal(std::vector<std::byte>& out);                       // writes the header
   static Result<std::span<const std::byte>> Open(std::span<const std::byte> frame);   // checks it

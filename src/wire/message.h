@@ -10,15 +10,17 @@
 #include <type_traits>
 #include <vector>
 
+#include "compress/encoded.h"
 #include "core/private.h"
 #include "core/vec.h"
 #include "privacy/bounded.h"
 
 namespace tacit {
 
-// A number or a vector of numbers: what has a form on the wire, and cannot hide a Private or a pointer.
+// A number, a vector of numbers or a compressed one: what has a form on the wire, and cannot hide a Private or a pointer.
 template <class T> inline constexpr bool kIsPayload = std::is_arithmetic_v<T>;
 template <class T> inline constexpr bool kIsPayload<std::vector<T>> = std::is_arithmetic_v<T>;
+template <> inline constexpr bool kIsPayload<Encoded> = true;      // a compressed vector: bytes
 
 template <class T> inline constexpr bool kMayTravel = false;             // a bare double may not
 template <class T> inline constexpr bool kMayTravel<Public<T>> = kIsPayload<T>;
@@ -44,6 +46,8 @@ template <class T>
 std::size_t PayloadSize(const std::vector<T>& v) {
   return sizeof(std::uint64_t) + v.size() * sizeof(T);
 }
+
+inline std::size_t PayloadSize(const Encoded& e) { return sizeof(std::uint64_t) + e.bytes(); }
 
 template <class T> std::size_t FieldSize(const Public<T>& f) { return PayloadSize(*f); }
 template <class T> std::size_t FieldSize(const Released<T>& f) { return PayloadSize(*f); }
@@ -72,6 +76,11 @@ Fault PayloadFault(const std::vector<T>& v, std::size_t length) {
     if (!AllFinite(v)) return Fault::kNotFinite;
   }
   return Fault::kNone;
+}
+// Of a compressed vector the length is that of the vector; numbers that can be read are finite.
+inline Fault PayloadFault(const Encoded& e, std::size_t length) {
+  if (e.data.empty()) return Fault::kAbsent;
+  return CheckEncoded(e, length).ok() ? Fault::kNone : Fault::kLength;
 }
 template <class T> Fault FieldFault(const Public<T>& f, std::size_t length) {
   return PayloadFault(*f, length);
@@ -102,6 +111,10 @@ template <class T> void ClearField(Released<T>&) {}
 template <class T> void ClearField(Public<std::vector<T>>& f) { f.Mutable().clear(); }
 template <class T> void ClearField(Released<std::vector<T>>& f) {
   f.template Into<[](const std::vector<T>&, std::vector<T>& out) { out.clear(); }>(f);
+}
+inline void ClearField(Public<Encoded>& f) { f.Mutable().data.clear(); }
+inline void ClearField(Released<Encoded>& f) {
+  f.Into<[](const Encoded&, Encoded& out) { out.data.clear(); }>(f);
 }
 inline void ClearField(Entrusted& f) { f.Clear(); }
 template <Message M>
