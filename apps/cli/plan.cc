@@ -72,27 +72,30 @@ void PrintFeedback(const Plan& p) {
   const FeedbackPlan& f = *p.feedback;
   const bool ef21 = f.design != FeedbackDesign::kClip21;
   const std::string most = p.gamma_max > 0 ? Digits(p.gamma_max) : std::string("unknown");
-  Line("step", fmt::format("γ = {}{}, γ_EF = {}  (L = {}, μ = {}, α = {}, θ = {})", Digits(f.gamma.back()),
-                           f.gamma.front() < f.gamma.back() ? fmt::format(", from {}", Digits(f.gamma.front())) : "",
-                           most, p.l_f > 0 ? Digits(p.l_f) : "unknown", Digits(p.mu_f), Digits(f.alpha),
-                           Digits(f.theta)));
+  Line("step",
+       fmt::format("γ = {}{}, γ_EF = {}  (L = {}, μ = {}, α = {}, θ = {})", Digits(f.gamma.back()),
+                   f.gamma.front() < f.gamma.back() ? fmt::format(", from {}", Digits(f.gamma.front())) : "",
+                   most, p.l_f > 0 ? Digits(p.l_f) : "unknown", Digits(p.mu_f), Digits(f.alpha),
+                   Digits(f.theta)));
   if (f.design == FeedbackDesign::kPrivate)
     Line("radii", fmt::format("{} to {}, by {} a round{}", Digits(p.clip * f.radius.front()),
                               Digits(p.clip * f.radius.back()), Digits(f.radius_ratio),
                               f.follow > 0 ? ", less where the iterates move little" : ""));
   if (f.radii)
-    Line("split", fmt::format("Σσ² = {} on the server where variances fall with the radii, {} for an equal split",
-                              Digits(f.radii->total), Digits(f.radii->equal_split)));
+    Line("split",
+         fmt::format("Σσ² = {} on the server where variances fall with the radii, {} for an equal split",
+                     Digits(f.radii->total), Digits(f.radii->equal_split)));
   if (f.floor)
-    Line("floor", fmt::format("{} of E‖x − x*‖² is left by the noise of this plan, on a quadratic of curvature {}",
-                              Digits(*f.floor), Digits(p.mu_f)));
+    Line("floor",
+         fmt::format("{} of E‖x − x*‖² is left by the noise of this plan, on a quadratic of curvature {}",
+                     Digits(*f.floor), Digits(p.mu_f)));
   if (p.rounds_needed)
     Line("rounds", fmt::format("{} by Corollary 1 at this initial and target error; {} planned",
                                Digits(*p.rounds_needed, 6), p.rounds));
   if (f.rounds_printed)
     Line(p.rounds_needed ? "" : "rounds",
-         fmt::format("at least {} as printed in Theorem 1, {} as printed in Appendix D", Digits(*f.rounds_printed, 6),
-                     Digits(*f.rounds_by_levels, 6)));
+         fmt::format("at least {} as printed in Theorem 1, {} as printed in Appendix D",
+                     Digits(*f.rounds_printed, 6), Digits(*f.rounds_by_levels, 6)));
   if (f.least_epsilon && ef21)
     Line("", fmt::format("with the proof's constants put right, neither is enough below ε = {}",
                          Digits(*f.least_epsilon)));
@@ -206,23 +209,26 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                                           p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
                                           Digits(p.sensitivity), noise));
   else if (p.feedback && !exposed && (!p.clipped || p.by_client()))
-    Line("release",
-         !p.clipped
-             ? fmt::format("a client's difference of gradients, {} {}, not clipped; first messages assumed up to {}, "
-                           "{} noise",
-                           p.feedback->compressor.text(),
-                           p.feedback->noise_first ? "after the noise" : "before the noise", Digits(p.clip), noise)
-         : p.feedback->design == FeedbackDesign::kMirrored
-             ? fmt::format("a client's gradient, clipped to norm {}; sensitivity {}, {} noise; sent is its difference "
-                           "from what was sent before, {}",
-                           Digits(p.clip), Digits(p.sensitivity), noise, p.feedback->compressor.text())
-             : fmt::format("a client's difference of gradients{}, clipped to norm {}{}; sensitivity {}, {} noise",
-                           p.feedback->design == FeedbackDesign::kPrivate
-                               ? ", " + p.feedback->compressor.text()
-                               : std::string(),
-                           Digits(p.clip),
-                           p.feedback->design == FeedbackDesign::kPrivate ? " times the radius of the round" : "",
-                           Digits(p.sensitivity), noise));
+    Line(
+        "release",
+        !p.clipped
+            ? fmt::format(
+                  "a client's difference of gradients, {} {}, not clipped; first messages assumed up to {}, "
+                  "{} noise",
+                  p.feedback->compressor.text(),
+                  p.feedback->noise_first ? "after the noise" : "before the noise", Digits(p.clip), noise)
+        : p.feedback->design == FeedbackDesign::kMirrored
+            ? fmt::format(
+                  "a client's gradient, clipped to norm {}; sensitivity {}, {} noise; sent is its difference "
+                  "from what was sent before, {}",
+                  Digits(p.clip), Digits(p.sensitivity), noise, p.feedback->compressor.text())
+            : fmt::format(
+                  "a client's difference of gradients{}, clipped to norm {}{}; sensitivity {}, {} noise",
+                  p.feedback->design == FeedbackDesign::kPrivate ? ", " + p.feedback->compressor.text()
+                                                                 : std::string(),
+                  Digits(p.clip),
+                  p.feedback->design == FeedbackDesign::kPrivate ? " times the radius of the round" : "",
+                  Digits(p.sensitivity), noise));
   else if (p.by_client())
     Line("release",
          exposed ? std::string("clients' updates, without noise")
@@ -254,7 +260,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
                            Digits(n.least_noise), Digits(n.most_noise)));
   }
   if (p.feedback && p.feedback->design == FeedbackDesign::kMirrored && !p.by_client())
-    Line("", fmt::format("sent is its mean's difference from what was sent before, {}", p.feedback->compressor.text()));
+    Line("", fmt::format("sent is its mean's difference from what was sent before, {}",
+                         p.feedback->compressor.text()));
   Line("traffic", fmt::format("{} up, {} down in all", Bytes(p.bytes_up), Bytes(p.bytes_down)));
   Line("rounds",
        p.skipped == 0

@@ -10,10 +10,10 @@
 //              g_i ← g_i + β̂ e  ("noiseless" state), or g_i ← g_i + β̂ (e + N)  ("mirrored" state)
 //   server     g ← g + (β̂/n) Σ_i messages;  x ← x − γ g
 //
-// DP-Clip21 has β = β̂ = 1. For clients: e is in a ball of radius τ whatever data and state are, so a release is
-// 2τ/σ-Gaussian-DP by the lemma in ef21.h, with noiseless and with mirrored state alike; v_i and a noiseless g_i
-// are private and never leave. With noiseless state, the published form, the server's g keeps the noise of all
-// rounds; with mirrored state the next difference takes it back.
+// DP-Clip21 has β = β̂ = 1. For clients: e is in a ball of radius τ whatever data and state are, so a release
+// is 2τ/σ-Gaussian-DP by the lemma in ef21.h, with noiseless and with mirrored state alike; v_i and a
+// noiseless g_i are private and never leave. With noiseless state, the published form, the server's g keeps
+// the noise of all rounds; with mirrored state the next difference takes it back.
 #include "algorithms/feedback.h"
 
 namespace tacit {

@@ -6,24 +6,27 @@
 //
 // Three clients, one server (feedback.h). C is a compressor (compress/compressor.h), N noise.
 //
-//   MirroredEf21   w = ∇̃f_i(x) − h_i;  send C(w);  h_i ← h_i + C(w)           certified: dpd-ef21-2, the default
-//     ∇̃f_i is released: for records (1/m)(Σ_l clip_B(∇f_il(x)) + N), for clients clip_B(∇f_i(x)) + N. h_i is a
-//     sum of messages, so all else is post-processing, the compressor too. Charged, as ever, is what one record,
-//     or client, moves of what was noised: 2B/σ a round. Since the next w contains −N, noise does not add up: the
-//     server's g = mean h_i carries that of the latest rounds only.
+//   MirroredEf21   w = ∇̃f_i(x) − h_i;  send C(w);  h_i ← h_i + C(w)           certified: dpd-ef21-2, the
+//   default
+//     ∇̃f_i is released: for records (1/m)(Σ_l clip_B(∇f_il(x)) + N), for clients clip_B(∇f_i(x)) + N. h_i is
+//     a sum of messages, so all else is post-processing, the compressor too. Charged, as ever, is what one
+//     record, or client, moves of what was noised: 2B/σ a round. Since the next w contains −N, noise does not
+//     add up: the server's g = mean h_i carries that of the latest rounds only.
 //
 //   PrivateEf21    v = clip_{C_t}( C(∇f_i(x) − g_i) );  send v + N;  g_i ← g_i + v       certified: dpd-ef21
-//     g_i is private and never leaves. For clients. Lemma: let v_t be a function of a client's data, its state and
-//     the past transcript with ‖v_t‖ ≤ C_t whatever the data, the state being a function of data and transcript.
-//     Given the transcript, v_t for two data sets of the client are then at most 2C_t apart, so v_t + N(0, σ_t² I)
-//     is 2C_t/σ_t-Gaussian-DP for the replacement of the whole client, and adaptive composition adds the squares.
-//     Nothing is asked of the state. The clip comes after C, which may lengthen a vector and is discontinuous. The
-//     server adds N up for ever: hence radii that fall, and Σσ_t² made least.
+//     g_i is private and never leaves. For clients. Lemma: let v_t be a function of a client's data, its
+//     state and the past transcript with ‖v_t‖ ≤ C_t whatever the data, the state being a function of data
+//     and transcript. Given the transcript, v_t for two data sets of the client are then at most 2C_t apart,
+//     so v_t + N(0, σ_t² I) is 2C_t/σ_t-Gaussian-DP for the replacement of the whole client, and adaptive
+//     composition adds the squares. Nothing is asked of the state. The clip comes after C, which may lengthen
+//     a vector and is discontinuous. The server adds N up for ever: hence radii that fall, and Σσ_t² made
+//     least.
 //
 //   PrintedEf21    as printed: dpd-ef21     D = C(∇f_i − g_i);  send D + N;  g_i ← g_i + D
 //                              dpd-ef21-2   send C(∇f_i − g_i + N);  g_i ← g_i + C(∇f_i − g_i)
-//     Nothing is bounded, so one record moves a message by any amount: the ledger charges ∞ beside the paper's claim.
-//     With `lyapunov` the variance is κV of the private objective, which alone rules out any ε.
+//     Nothing is bounded, so one record moves a message by any amount: the ledger charges ∞ beside the
+//     paper's claim. With `lyapunov` the variance is κV of the private objective, which alone rules out any
+//     ε.
 //
 // Why the paper's theorem cannot hold, and what it claims: docs/algorithms/ef21.md.
 #include "algorithms/feedback.h"

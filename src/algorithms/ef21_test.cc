@@ -57,7 +57,8 @@ struct World {
     test::FillNorms(data);
     const std::size_t m = data.rows() / n;
     for (std::size_t i = 0; i < n; ++i) shards.emplace_back(data, i * m, m);
-    problem = {.f = f.get(), .g = g.get(), .l2 = 0, .dim = data.features, .clients = static_cast<std::uint32_t>(n)};
+    problem = {
+        .f = f.get(), .g = g.get(), .l2 = 0, .dim = data.features, .clients = static_cast<std::uint32_t>(n)};
     problem.start.assign(data.features, 0.0);
     Budget(kInf);
   }
@@ -198,8 +199,10 @@ TEST(Ef21, AClippedDifferenceCatchesUp) {  // the clip is far below the gradient
 TEST(Ef21, PrivateStateWithoutCompressionIsClip21BitForBit) {
   World w(4, 8, 5);
   const auto o = Options(20, 0.2, 0.3);
-  EXPECT_EQ(w.Run<PrivateEf21>(o, kLattice, Noise(20, 0.1)), w.Run<Clip21>(o, kLattice, Noise(20, 0.1), false));
-  EXPECT_NE(w.Run<PrivateEf21>(o, kLattice, Noise(20, 0.1)), w.Run<Clip21>(o, kLattice, Noise(20, 0.1), true));
+  EXPECT_EQ(w.Run<PrivateEf21>(o, kLattice, Noise(20, 0.1)),
+            w.Run<Clip21>(o, kLattice, Noise(20, 0.1), false));
+  EXPECT_NE(w.Run<PrivateEf21>(o, kLattice, Noise(20, 0.1)),
+            w.Run<Clip21>(o, kLattice, Noise(20, 0.1), true));
 }
 
 TEST(Ef21, Clip21WithTwoMomentaFollowsItsRecursion) {
@@ -263,7 +266,8 @@ TEST(Ef21, MirroredStateTakesTheNoiseBack) {
 }
 
 TEST(Ef21, TheServerHasTheMeanOfTheMirrors) {
-  for (const char* text : {"identity", "top:0.3", "rand:0.4", "round:2", "top:0.5+round:1.5", "identity/16"}) {
+  for (const char* text :
+       {"identity", "top:0.3", "rand:0.4", "round:2", "top:0.5+round:1.5", "identity/16"}) {
     World w(5, 6, 8);
     w.absent = 2;
     auto o = Options(15, 0.1);
@@ -380,14 +384,20 @@ TEST(Ef21, ABudgetOneChargeTooSmallRefusesAndSendsNothing) {
     EXPECT_TRUE(up.message->data.empty());
     EXPECT_EQ(w.ledgers[0].spent().value(), 0);
   };
-  refuses([](World& w, const FeedbackOptions& o) { return w.Clients<MirroredEf21>(o, kLattice, Noise(1, 1), false); });
-  refuses([](World& w, const FeedbackOptions& o) { return w.Clients<MirroredEf21>(o, kLattice, Noise(1, 1), true); });
-  refuses([](World& w, const FeedbackOptions& o) { return w.Clients<PrivateEf21>(o, kLattice, Noise(1, 1)); });
-  refuses([](World& w, const FeedbackOptions& o) { return w.Clients<Clip21>(o, kLattice, Noise(1, 1), true); });
+  refuses([](World& w, const FeedbackOptions& o) {
+    return w.Clients<MirroredEf21>(o, kLattice, Noise(1, 1), false);
+  });
+  refuses([](World& w, const FeedbackOptions& o) {
+    return w.Clients<MirroredEf21>(o, kLattice, Noise(1, 1), true);
+  });
+  refuses(
+      [](World& w, const FeedbackOptions& o) { return w.Clients<PrivateEf21>(o, kLattice, Noise(1, 1)); });
+  refuses(
+      [](World& w, const FeedbackOptions& o) { return w.Clients<Clip21>(o, kLattice, Noise(1, 1), true); });
 }
 
-// Schedule (ii): where the objective of one data set is 0 and its gradient too, nothing is sent but zeros, and a
-// single changed record is seen for certain.
+// Schedule (ii): where the objective of one data set is 0 and its gradient too, nothing is sent but zeros,
+// and a single changed record is seen for certain.
 TEST(Ef21, AVarianceByTheObjectiveTellsNeighboursApart) {
   const auto message = [](double changed) {
     Dataset data;

@@ -56,9 +56,7 @@ double Common(const Ef21Theory& t, double gamma, const Ef21Theory::Privacy& p) {
 
 double PrintedBeta(const Ef21Theory::Privacy& p) { return 4 / p.dim * std::log1p(1 / p.failure); }
 
-double PrintedC1(const Ef21Theory::Privacy& p) {
-  return p.epsilon * p.epsilon / (4 * std::log(1 / p.delta));
-}
+double PrintedC1(const Ef21Theory::Privacy& p) { return p.epsilon * p.epsilon / (4 * std::log(1 / p.delta)); }
 
 }  // namespace
 
@@ -86,7 +84,8 @@ double Ef21Theory::LeastEpsilon(double gamma, const Privacy& p) const {
 
 Vec Radii(double first, double ratio, std::size_t rounds) {
   Vec out(rounds);
-  for (std::size_t t = 0; t < rounds; ++t) out[t] = first * std::exp(static_cast<double>(t) * std::log(ratio));
+  for (std::size_t t = 0; t < rounds; ++t)
+    out[t] = first * std::exp(static_cast<double>(t) * std::log(ratio));
   return out;
 }
 
@@ -152,8 +151,12 @@ double VarianceLeak(double dim, double ratio, double epsilon) {
   //   δ = Q(S > s) − e^ε P(S > s),  or  δ = P(S < s′) − e^ε Q(S < s′).
   if (ratio == 1) return 0;
   const double v = std::max(ratio, 1 / ratio), half = dim / 2, log_v = std::log(v);
-  const auto upper = [&](double s, double variance) { return boost::math::gamma_q(half, s / (2 * variance)); };
-  const auto lower = [&](double s, double variance) { return boost::math::gamma_p(half, s / (2 * variance)); };
+  const auto upper = [&](double s, double variance) {
+    return boost::math::gamma_q(half, s / (2 * variance));
+  };
+  const auto lower = [&](double s, double variance) {
+    return boost::math::gamma_p(half, s / (2 * variance));
+  };
   const double above = 2 * (epsilon + half * log_v) / (1 - 1 / v);
   const double below = 2 * (half * log_v - epsilon) / (1 - 1 / v);
   const double wide = upper(above, v) - std::exp(epsilon) * upper(above, 1);

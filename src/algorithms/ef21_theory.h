@@ -27,7 +27,7 @@ struct Ef21Theory {
   // θ = M/(2M − 2α − 2Mc_up + Mαc_up): the weight of the compression error for which
   //   γ_t/2 + θγ_{t+1}(1 − α/2) ≤ θγ_t(1 − α/M)   whenever γ_{t+1} ≤ c_up γ_t.
   // 2/α for M = 4 and constant steps. Printed: 2M − Mα − 2Mc_up + Mc_up below, and in Corollary 3
-  // 8 − 2α − 4c_up α, neither of which makes the line above true. ∞ where no θ does.
+  // 8 − 2α − 4c_up α; neither makes the line above true for small α. ∞ where no θ does.
   double Theta() const;
   // c_up must stay below (2M − 2α)/(M(2 − α)), where θ is ∞. Theorem 1 chooses that very value.
   double LargestGrowth() const { return (2 * m - 2 * alpha) / (m * (2 - alpha)); }

@@ -1,18 +1,18 @@
 #pragma once
 
-// What methods with error feedback share: clients send what their gradients differ by from what they have sent
-// before, and the server adds it up.
+// What methods with error feedback share: clients send what their gradients differ by from what they have
+// sent before, and the server adds it up.
 //
 //   server     g ← g + (β̂/n) Σ_i message_i;  x ← prox_{γ_t ψ}( x − γ_t (g + θx) )
 //
 // n counts all clients: one that is not in a round changes nothing, and its part of g stays. x, g and what
 // follows from them are functions of messages, hence of releases. The methods are in ef21.h and clip21.h.
 //
-// Radii. Where a method clips to a radius C_t = s_t C that falls from round to round, its client divides by s_t,
-// clips to C, releases, and multiplies the release by s_t, which is post-processing. So what is clipped, noised
-// and charged has the public bound C in every round, whatever s_t is: planned in advance, or a function of the
-// iterates that everybody sees. μ of the round is 2C/σ for the σ that is drawn, and the noise on the message is
-// s_t σ.
+// Radii. Where a method clips to a radius C_t = s_t C that falls from round to round, its client divides by
+// s_t, clips to C, releases, and multiplies the release by s_t, which is post-processing. So what is clipped,
+// noised and charged has the public bound C in every round, whatever s_t is: planned in advance, or a
+// function of the iterates that everybody sees. μ of the round is 2C/σ for the σ that is drawn, and the noise
+// on the message is s_t σ.
 #include <algorithm>
 #include <cmath>
 

@@ -171,7 +171,7 @@ void PutValues(const Form& form, bool zero, const std::vector<std::uint64_t>& co
 
 }  // namespace
 
-std::size_t Part::Of(std::size_t d) const {
+std::size_t Portion::Of(std::size_t d) const {
   if (d == 0) return 0;
   if (count > 0) return std::min(count, d);
   return std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(fraction * static_cast<double>(d))), 1,
@@ -268,7 +268,7 @@ void Compressor::Select(View x, std::uint64_t stream, CompressSpace& s) const {
             s.layered.clear();
             std::size_t at = 0;
             for (std::size_t l = 0; l < top.sizes.size(); ++l) {
-              const Part& k = top.k.size() == 1 ? top.k[0] : top.k[l];
+              const Portion& k = top.k.size() == 1 ? top.k[0] : top.k[l];
               SelectLargest(x.subspan(at, top.sizes[l]), k.Of(top.sizes[l]), s.select, s.index, l);
               for (const std::uint32_t i : s.index) s.layered.push_back(static_cast<std::uint32_t>(at) + i);
               at += top.sizes[l];
@@ -374,7 +374,7 @@ std::size_t Compressor::kept(std::size_t d) const {
 
 double Compressor::alpha(std::size_t d) const {
   if (d == 0) return 1;
-  const auto share = [](const Part& k, std::size_t of) {
+  const auto share = [](const Portion& k, std::size_t of) {
     return of == 0 ? 1.0 : static_cast<double>(k.Of(of)) / static_cast<double>(of);
   };
   const double selected = std::visit(
@@ -426,7 +426,7 @@ Status Compressor::SetLayers(const std::vector<std::size_t>& sizes) {
 }
 
 std::string Compressor::text() const {
-  const auto part = [](const Part& k) {
+  const auto part = [](const Portion& k) {
     return k.count > 0 ? fmt::format("k={}", k.count) : fmt::format("{}", k.fraction);
   };
   const std::string selected = std::visit(
@@ -469,13 +469,13 @@ std::vector<std::string_view> Split(std::string_view text) {
   }
 }
 
-Result<Part> PartIn(std::string_view all, std::string_view text) {
+Result<Portion> PartIn(std::string_view all, std::string_view text) {
   if (text.substr(0, 2) == "k=") {
     const auto k = NumberIn<std::uint32_t>(text.substr(2));
-    if (k && *k > 0) return Part{1, *k};
+    if (k && *k > 0) return Portion{1, *k};
   } else {
     const auto f = NumberIn<double>(text);
-    if (f && *f > 0 && *f <= 1) return Part{*f, 0};
+    if (f && *f > 0 && *f <= 1) return Portion{*f, 0};
   }
   return Fail(Code::kInvalidArgument,
               "compressor \"{}\": \"{}\" is neither a fraction in (0, 1] nor k= and a number of coordinates",
@@ -522,23 +522,23 @@ Result<Compressor> ParseCompressor(std::string_view text) {
   const std::size_t colon = name.find(':');
   const std::string_view kind = name.substr(0, colon);
   const std::string_view argument = colon == std::string_view::npos ? "" : name.substr(colon + 1);
-  Selection selection;
+  CoordinateChoice selection;
   bool exact = false;
   if (kind == "identity" && colon == std::string_view::npos) {
     selection = All{};
     exact = true;
   } else if (kind == "top") {
-    TACIT_TRY(const Part k, PartIn(text, argument));
+    TACIT_TRY(const Portion k, PartIn(text, argument));
     selection = TopK{k};
   } else if (kind == "layers") {
     LayerTopK top;
     for (const std::string_view each : Split(argument)) {
-      TACIT_TRY(const Part k, PartIn(text, each));
+      TACIT_TRY(const Portion k, PartIn(text, each));
       top.k.push_back(k);
     }
     selection = std::move(top);
   } else if (kind == "rand" || kind == "unbiased-rand") {
-    TACIT_TRY(const Part k, PartIn(text, argument));
+    TACIT_TRY(const Portion k, PartIn(text, argument));
     const bool unbiased = kind == "unbiased-rand";
     if (unbiased && (rounding || bits.value_or(64) != 64))
       return wrong("rounded values would not be unbiased; use 64 bits, or rand for the contraction");

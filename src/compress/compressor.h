@@ -55,7 +55,7 @@
 namespace tacit {
 
 // A part of d coordinates: a fraction of them, rounded, or a number; at least one, at most all.
-struct Part {
+struct Portion {
   double fraction = 1;  // in (0, 1]; used where count = 0
   std::size_t count = 0;
   std::size_t Of(std::size_t d) const;
@@ -63,17 +63,17 @@ struct Part {
 
 struct All {};
 struct TopK {
-  Part k;
+  Portion k;
 };
 struct LayerTopK {
-  std::vector<Part> k;  // one for every layer, or one for all of them
+  std::vector<Portion> k;  // one for every layer, or one for all of them
   std::vector<std::size_t> sizes = {};  // of the layers; from Compressor::SetLayers
 };
 struct RandK {
-  Part k;
+  Portion k;
   bool unbiased = false;
 };
-using Selection = std::variant<All, TopK, LayerTopK, RandK>;
+using CoordinateChoice = std::variant<All, TopK, LayerTopK, RandK>;
 
 struct Floats {
   int bits = 64;  // 64, 32, 16 or 8
@@ -117,7 +117,7 @@ struct CompressSpace {
 class Compressor {
  public:
   Compressor() = default;  // identity: all coordinates, 64 bits
-  Compressor(Selection selection, Values values)
+  Compressor(CoordinateChoice selection, Values values)
       : selection_(std::move(selection)), values_(std::move(values)) {}
 
   // out ← C(x), ready to travel; Decode and AddDecoded read it. stream: public, and a new one every time
@@ -142,12 +142,12 @@ class Compressor {
   // As ParseCompressor reads it.
   std::string text() const;
 
-  const Selection& selection() const { return selection_; }
+  const CoordinateChoice& selection() const { return selection_; }
   const Values& values() const { return values_; }
 
  private:
   void Select(View x, std::uint64_t stream, CompressSpace&) const;
-  Selection selection_ = All{};
+  CoordinateChoice selection_ = All{};
   Values values_ = Floats{64};
 };
 

@@ -80,9 +80,9 @@ json Certificate(const RunResult& r, const Config& c) {
   }
   if (!certified)
     caveats.push_back(
-        p.feedback && !p.clipped
-            ? "paper mode: calibration as printed, nothing is clipped, and what a client keeps is private. No bound "
-              "holds for its messages, so nothing is proved."
+        p.feedback && !p.clipped ? "paper mode: calibration as printed, nothing is clipped, and what a "
+                                   "client keeps is private. No bound "
+                                   "holds for its messages, so nothing is proved."
         : p.by_client() || p.clipped
             ? "paper mode: the noise as printed. The claim is the paper's; the certified value is "
               "that of the whole run."
@@ -331,8 +331,8 @@ std::string CertificateText(const json& j) {
                                      !j.value("feedback", json(nullptr)).is_null() && p.at("unit") == "client"
                                          ? "every client's gradient, or difference of gradients,"
                                      : p.at("unit") == "client" ? "every client's update"
-                                     : bound == "sum"         ? "the sum of a person's gradients"
-                                                              : "every record's gradient",
+                                     : bound == "sum"           ? "the sum of a person's gradients"
+                                                                : "every record's gradient",
                                      j.at("enforced").at("clip").get<double>(),
                                      j.at("enforced").value("indicator", json(nullptr)).is_null()
                                          ? ""
@@ -355,8 +355,8 @@ std::string CertificateText(const json& j) {
                      feedback.at("compressor").is_null() ? "" : ", " + text("compressor"), text("noise"),
                      feedback.at("radius_ratio").is_null()
                          ? ""
-                         : fmt::format("; radii by {:g} a round, {}", feedback.at("radius_ratio").get<double>(),
-                                       text("radius_rule"))));
+                         : fmt::format("; radii by {:g} a round, {}",
+                                       feedback.at("radius_ratio").get<double>(), text("radius_rule"))));
   }
   line("model sha256", j.at("model").at("sha256"));
   if (!j.at("data").at("test").is_null())

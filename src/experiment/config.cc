@@ -228,7 +228,8 @@ std::vector<Section> Describe(Config& c) {
              "federated averages: step size of the local steps; isrl-dp: of the server's, without strong "
              "convexity");
     s.Count("batch", &c.algorithm.batch, kAnyCount,
-            "federated averages: records of a local step; with error feedback: of a gradient; 0: all records of the "
+            "federated averages: records of a local step; with error feedback: of a gradient; 0: all records "
+            "of the "
             "client");
     s.Number("server_rate", &c.algorithm.server_rate, {.lower = 0, .upper = 1e6, .lower_open = true},
              "dp-fedavg, dp-scaffold: global step size");
@@ -276,23 +277,29 @@ std::vector<Section> Describe(Config& c) {
         "noise_multiplier", &c.algorithm.noise_multiplier, AtLeast(0),
         "paper mode with unit = client: noise of a release divided by the clip, as these papers state it");
     s.Text("compressor", &c.algorithm.compressor,
-           "dpd-ef21, dpd-ef21-2: what is done to a difference of gradients: identity, top:0.1, layers:0.1, rand:0.1, "
+           "dpd-ef21, dpd-ef21-2: what is done to a difference of gradients: identity, top:0.1, layers:0.1, "
+           "rand:0.1, "
            "round:2, top:0.1+round:2, with /64, /32, /16 or /8 bits a value");
     s.Choice("state", &c.algorithm.state, {"noiseless", "mirrored"},
-             "dp-clip21, clip21-sgd2m: what a client counts as sent: the clipped difference without noise, as published, "
+             "dp-clip21, clip21-sgd2m: what a client counts as sent: the clipped difference without noise, "
+             "as published, "
              "or the message itself, as the server does");
-    s.Choice("schedule", &c.algorithm.schedule, {"geometric", "theorem", "levels", "lyapunov"},
-             "dpd-ef21, dpd-ef21-2 in paper mode: variance of a round by (1 - gamma mu/4)^t, (1 - gamma mu/2)^t, "
-             "Appendix D with level_ratio, or the private objective");
+    s.Choice(
+        "schedule", &c.algorithm.schedule, {"geometric", "theorem", "levels", "lyapunov"},
+        "dpd-ef21, dpd-ef21-2 in paper mode: variance of a round by (1 - gamma mu/4)^t, (1 - gamma mu/2)^t, "
+        "Appendix D with level_ratio, or the private objective");
     s.Number("level_ratio", &c.algorithm.level_ratio, {.lower = 0, .upper = 1, .upper_open = true},
              "schedule = levels: q of Appendix D, between 1/h and 1; 0: the root of 1/h");
     s.Number("radius_ratio", &c.algorithm.radius_ratio, {.lower = 0, .upper = 1, .lower_open = true},
-             "dpd-ef21 in certified mode: radius of a round over that of the round before; the first is privacy.clip");
-    s.Choice("radius_rule", &c.algorithm.radius_rule, {"planned", "trajectory"},
-             "dpd-ef21 in certified mode: the radii of radius_ratio, or less where the iterates moved little");
-    s.Number("smoothness", &c.algorithm.smoothness, {.lower = 0, .upper = 1e100},
-             "with error feedback: public smoothness constant L for the step and the radii; 0: of the model and "
-             "data.row_bound");
+             "dpd-ef21 in certified mode: radius of a round over that of the round before; the first is "
+             "privacy.clip");
+    s.Choice(
+        "radius_rule", &c.algorithm.radius_rule, {"planned", "trajectory"},
+        "dpd-ef21 in certified mode: the radii of radius_ratio, or less where the iterates moved little");
+    s.Number(
+        "smoothness", &c.algorithm.smoothness, {.lower = 0, .upper = 1e100},
+        "with error feedback: public smoothness constant L for the step and the radii; 0: of the model and "
+        "data.row_bound");
     s.Number("first_gamma", &c.algorithm.first_gamma, AtLeast(0),
              "with error feedback: the first step, which grows by growth up to gamma; 0: gamma");
     s.Number("growth", &c.algorithm.growth, {.lower = 1, .upper = 2},

@@ -36,39 +36,47 @@ FeedbackDesign DesignOf(const Config& c) {
 Status CheckKeys(const Config& c, FeedbackDesign design) {
   const auto& a = c.algorithm;
   const std::string& unit = c.privacy.unit;
-  if (!c.network.away.empty() || !c.network.leave.empty())
+  if (!(c.network == Config::Network{}))
     return Fail(Code::kInvalidArgument,
-                "network.away, network.leave: are for methods without a server; leave them out with {}", a.name);
+                "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
+                "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
+                a.name);
   if (c.model.weight_rule != "given")
     return Fail(Code::kUnsupported,
                 "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
                 c.model.weight_rule);
   if (c.privacy.trust != "local")
-    return Fail(Code::kUnsupported,
-                "privacy.trust = \"{}\": with {} every client adds its own noise; set it to local, or use dp-fedavg",
-                c.privacy.trust, a.name);
+    return Fail(
+        Code::kUnsupported,
+        "privacy.trust = \"{}\": with {} every client adds its own noise; set it to local, or use dp-fedavg",
+        c.privacy.trust, a.name);
   if (c.privacy.mechanism == "priv-unit")
     return Fail(Code::kUnsupported,
-                "privacy.mechanism = \"priv-unit\": is for clients' updates in fedexp, dp-fedavg and dp-scaffold; use "
+                "privacy.mechanism = \"priv-unit\": is for clients' updates in fedexp, dp-fedavg and "
+                "dp-scaffold; use "
                 "lattice_gaussian with {}",
                 a.name);
   if (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best")
-    return Fail(Code::kInvalidArgument,
-                "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; leave them out");
+    return Fail(
+        Code::kInvalidArgument,
+        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; leave them out");
   if (design == FeedbackDesign::kPrinted && unit != "record")
-    return Fail(Code::kUnsupported,
-                "privacy.unit = \"{}\": the paper's claim is for one record; set privacy.unit = \"record\" in paper "
-                "mode, or use certified mode",
-                unit);
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"{}\": the paper's claim is for one record; set privacy.unit = \"record\" in paper "
+        "mode, or use certified mode",
+        unit);
   if ((design == FeedbackDesign::kPrivate || design == FeedbackDesign::kClip21) && unit != "client")
-    return Fail(Code::kUnsupported,
-                "privacy.unit = \"{}\": {} clips a client's whole difference of gradients and protects all its "
-                "records; set privacy.unit = \"client\", or use dpd-ef21-2",
-                unit, a.name);
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"{}\": {} clips a client's whole difference of gradients and protects all its "
+        "records; set privacy.unit = \"client\", or use dpd-ef21-2",
+        unit, a.name);
   if (unit == "person")
-    return Fail(Code::kUnsupported,
-                "privacy.unit = \"person\": is proved for primal-dual and not for {}; use the unit record or client",
-                a.name);
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"person\": is proved for primal-dual and not for {}; use the unit record or client",
+        a.name);
   const bool zero_out = c.privacy.adjacency == Name(Adjacency::kZeroOut);
   if (c.privacy.adjacency != Name(Adjacency::kReplaceOne) &&
       !(zero_out && design == FeedbackDesign::kMirrored && unit == "record"))
@@ -76,43 +84,50 @@ Status CheckKeys(const Config& c, FeedbackDesign design) {
                 "privacy.adjacency = \"{}\": {} with this unit is proved for replace-one; set that",
                 c.privacy.adjacency, a.name);
   if (design != FeedbackDesign::kClip21 && a.state != "noiseless")
-    return Fail(Code::kInvalidArgument,
-                "algorithm.state = \"{}\": is for dp-clip21 and clip21-sgd2m; leave it out, or use dpd-ef21-2, whose "
-                "state is mirrored",
-                a.state);
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.state = \"{}\": is for dp-clip21 and clip21-sgd2m; leave it out, or use dpd-ef21-2, whose "
+        "state is mirrored",
+        a.state);
   if (a.name != "clip21-sgd2m" && (a.beta != 0.5 || a.beta_hat != 0.5))
-    return Fail(Code::kInvalidArgument, "algorithm.beta, beta_hat: are for clip21-sgd2m; leave them out with {}",
-                a.name);
-  if (design != FeedbackDesign::kPrinted && (a.schedule != "geometric" || a.level_ratio != 0))
     return Fail(Code::kInvalidArgument,
-                "algorithm.schedule, level_ratio: are for dpd-ef21 and dpd-ef21-2 in paper mode; certified mode has "
-                "algorithm.allocation");
+                "algorithm.beta, beta_hat: are for clip21-sgd2m; leave them out with {}", a.name);
+  if (design != FeedbackDesign::kPrinted && (a.schedule != "geometric" || a.level_ratio != 0))
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.schedule, level_ratio: are for dpd-ef21 and dpd-ef21-2 in paper mode; certified mode has "
+        "algorithm.allocation");
   if (design != FeedbackDesign::kPrivate && a.radius_rule != "planned")
     return Fail(Code::kInvalidArgument,
-                "algorithm.radius_rule = \"{}\": is for dpd-ef21 in certified mode; leave it out", a.radius_rule);
+                "algorithm.radius_rule = \"{}\": is for dpd-ef21 in certified mode; leave it out",
+                a.radius_rule);
   if (design == FeedbackDesign::kMirrored && unit == "record" && a.batch != 0)
-    return Fail(Code::kUnsupported,
-                "algorithm.batch = {}: with privacy.unit = \"record\" a gradient is of all records of a client; set "
-                "it to 0, or use privacy.unit = \"client\"",
-                a.batch);
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.batch = {}: with privacy.unit = \"record\" a gradient is of all records of a client; set "
+        "it to 0, or use privacy.unit = \"client\"",
+        a.batch);
   if (a.mode == "paper" && !c.privacy.budgets.empty())
     return Fail(Code::kUnsupported,
                 "privacy.budgets: the papers have one noise for all; leave it out, or use certified mode");
   if (a.noise_multiplier != 0)
-    return Fail(Code::kInvalidArgument,
-                "algorithm.noise_multiplier = {:g}: is for federated averages in paper mode; leave it out with {}",
-                a.noise_multiplier, a.name);
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.noise_multiplier = {:g}: is for federated averages in paper mode; leave it out with {}",
+        a.noise_multiplier, a.name);
   if (a.server_optimizer != "plain" || a.clip_quantile != 0 || a.proximal != 0 || a.local_steps != 1 ||
       a.weights != "uniform" || a.last != 0)
-    return Fail(Code::kUnsupported,
-                "algorithm.server_optimizer, clip_quantile, proximal, local_steps, weights, last: are for federated "
-                "averages; leave them out with {}",
-                a.name);
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.server_optimizer, clip_quantile, proximal, local_steps, weights, last: are for federated "
+        "averages; leave them out with {}",
+        a.name);
   if (a.allocation == "geometric" && design != FeedbackDesign::kMirrored)
-    return Fail(Code::kUnsupported,
-                "algorithm.allocation = \"geometric\": is for dpd-ef21-2 in certified mode; with {} use dynamic or "
-                "static, and algorithm.radius_ratio",
-                a.name);
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.allocation = \"geometric\": is for dpd-ef21-2 in certified mode; with {} use dynamic or "
+        "static, and algorithm.radius_ratio",
+        a.name);
   return Ok{};
 }
 
@@ -144,7 +159,8 @@ Ef21Noise NoiseNamed(const std::string& name) {
 }
 
 // Steps, and the theory's constants for this problem.
-Result<Ef21Theory> TheoryOf(const Config& c, const PublicFacts& facts, const Objective& f, double alpha, Plan& p) {
+Result<Ef21Theory> TheoryOf(const Config& c, const PublicFacts& facts, const Objective& f, double alpha,
+                            Plan& p) {
   const auto& a = c.algorithm;
   Ef21Theory t{.alpha = alpha, .smoothness = 0, .mu = 0, .growth = a.growth};
   const std::optional<double> smooth = f.Smoothness(facts.row_bound);
@@ -155,7 +171,8 @@ Result<Ef21Theory> TheoryOf(const Config& c, const PublicFacts& facts, const Obj
   t.mu = a.strong_convexity >= 0 ? a.strong_convexity : c.model.l2;
   if (!(a.growth < t.LargestGrowth()) && a.growth != 1)
     return Fail(Code::kInvalidArgument,
-                "algorithm.growth = {:g}: must be below (4 - alpha)/(4 - 2 alpha) = {:.6g} for this compressor, where "
+                "algorithm.growth = {:g}: must be below (4 - alpha)/(4 - 2 alpha) = {:.6g} for this "
+                "compressor, where "
                 "no step is left; lower it",
                 a.growth, t.LargestGrowth());
   p.l_f = t.smoothness;
@@ -167,20 +184,24 @@ Result<Ef21Theory> TheoryOf(const Config& c, const PublicFacts& facts, const Obj
                 "algorithm.gamma is not set and there is no public smoothness constant to find it from; set "
                 "algorithm.gamma, algorithm.smoothness or data.row_norm");
   if (p.gamma_max > 0 && p.gamma > p.gamma_max * (1 + 1e-12))
-    p.warnings.push_back(fmt::format(
-        "algorithm.gamma = {:g} is above gamma_EF = {:.6g}: the theory does not cover it", p.gamma, p.gamma_max));
+    p.warnings.push_back(
+        fmt::format("algorithm.gamma = {:g} is above gamma_EF = {:.6g}: the theory does not cover it",
+                    p.gamma, p.gamma_max));
   if (a.first_gamma > p.gamma)
-    return Fail(Code::kInvalidArgument, "algorithm.first_gamma = {:g}: is above algorithm.gamma = {:g}; lower it",
-                a.first_gamma, p.gamma);
+    return Fail(Code::kInvalidArgument,
+                "algorithm.first_gamma = {:g}: is above algorithm.gamma = {:g}; lower it", a.first_gamma,
+                p.gamma);
   if (a.first_gamma > 0 && a.first_gamma < p.gamma && a.growth == 1)
-    return Fail(Code::kInvalidArgument,
-                "algorithm.first_gamma = {:g}: steps that grow need algorithm.growth above 1; set it, or leave "
-                "first_gamma out",
-                a.first_gamma);
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.first_gamma = {:g}: steps that grow need algorithm.growth above 1; set it, or leave "
+        "first_gamma out",
+        a.first_gamma);
   if (p.gamma * t.mu >= 1)
-    return Fail(Code::kInvalidArgument,
-                "algorithm.gamma = {:g}: with strong convexity {:g} a step overshoots; lower it to below {:g}",
-                p.gamma, t.mu, 1 / t.mu);
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.gamma = {:g}: with strong convexity {:g} a step overshoots; lower it to below {:g}",
+        p.gamma, t.mu, 1 / t.mu);
   p.factor = 1 - p.gamma * t.mu;
   return t;
 }
@@ -217,7 +238,8 @@ void CountTraffic(Plan& p, FeedbackPlan& f) {
 }
 
 const char* ClaimSource(const std::string& algorithm) {
-  if (algorithm == "dpd-ef21") return "DPd-EF21, Theorem 1 with Lemma 4: rho = epsilon^2/(4 ln 1/delta) for all rounds";
+  if (algorithm == "dpd-ef21")
+    return "DPd-EF21, Theorem 1 with Lemma 4: rho = epsilon^2/(4 ln 1/delta) for all rounds";
   if (algorithm == "dpd-ef21-2")
     return "DPd-EF21-2, Corollary 2 with Lemma 4: rho = epsilon^2/(4 ln 1/delta) for all rounds";
   return "DPd-EF21, of its baselines: zCDP over all rounds, rho = epsilon^2/(4 ln 1/delta)";
@@ -260,17 +282,19 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
   p.dim = objective->dim(facts.features);
   if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
-    return Fail(Code::kInvalidArgument, "model.weights has {} numbers for {} parameters; give one each, or none",
+    return Fail(Code::kInvalidArgument,
+                "model.weights has {} numbers for {} parameters; give one each, or none",
                 c.model.weights.size(), p.dim);
   if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
     return Fail(Code::kInvalidArgument,
                 "privacy.budgets has {} values for {} clients; give one per client, or none",
                 c.privacy.budgets.size(), p.clients);
-  if (const std::size_t others = by_client ? p.clients : facts.rows; c.privacy.delta > 1.0 / static_cast<double>(others))
-    p.warnings.push_back(
-        fmt::format("privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} would pass",
-                    c.privacy.delta, by_client ? "clients" : "rows", 1.0 / static_cast<double>(others),
-                    by_client ? "client" : "record"));
+  if (const std::size_t others = by_client ? p.clients : facts.rows;
+      c.privacy.delta > 1.0 / static_cast<double>(others))
+    p.warnings.push_back(fmt::format(
+        "privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} would pass",
+        c.privacy.delta, by_client ? "clients" : "rows", 1.0 / static_cast<double>(others),
+        by_client ? "client" : "record"));
 
   // The method.
   TACIT_TRY(f.compressor, CompressorOf(c, *objective, facts.features));
@@ -286,10 +310,11 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   }
   f.alpha = f.compressor.alpha(p.dim);
   if (!(f.alpha > 0))
-    return Fail(Code::kInvalidArgument,
-                "algorithm.compressor = \"{}\": is no contraction, which error feedback needs; use rand instead of "
-                "unbiased-rand, or keep more",
-                a.compressor);
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.compressor = \"{}\": is no contraction, which error feedback needs; use rand instead of "
+        "unbiased-rand, or keep more",
+        a.compressor);
   TACIT_TRY(const Ef21Theory theory, TheoryOf(c, facts, *objective, f.alpha, p));
   const double first = a.first_gamma > 0 ? a.first_gamma : p.gamma;
   const Vec gamma = theory.Steps(p.rounds, first, p.gamma);
@@ -298,10 +323,11 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     f.radius_ratio = a.radius_ratio;
     radius = Radii(1, a.radius_ratio, p.rounds);
     if (!(radius.back() > 0x1p-200))
-      return Fail(Code::kInvalidArgument,
-                  "algorithm.radius_ratio = {:g}: after {} rounds nothing is left of the radius; raise it, or lower "
-                  "algorithm.rounds",
-                  a.radius_ratio, p.rounds);
+      return Fail(
+          Code::kInvalidArgument,
+          "algorithm.radius_ratio = {:g}: after {} rounds nothing is left of the radius; raise it, or lower "
+          "algorithm.rounds",
+          a.radius_ratio, p.rounds);
     if (a.radius_rule == "trajectory") {
       if (!(theory.smoothness > 0))
         return Fail(Code::kInvalidArgument,
@@ -315,7 +341,8 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     if (a.schedule != "lyapunov") radius = PrintedRadii(gamma, theory.mu);
     if (!(theory.mu > 0))
       p.warnings.push_back(
-          "algorithm.strong_convexity is 0 (and model.l2): the printed schedules then have the same noise in every "
+          "algorithm.strong_convexity is 0 (and model.l2): the printed schedules then have the same noise in "
+          "every "
           "round");
     const double h = Ef21Theory::H(p.gamma * theory.mu);
     if (a.schedule == "levels" && a.level_ratio != 0 && !(a.level_ratio * h > 1 && a.level_ratio < 1))
@@ -337,7 +364,8 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   Vec log_q(p.rounds), log_radius(p.rounds);
   for (std::size_t t = 0; t < p.rounds; ++t) {
     log_radius[t] = std::log(radius[t]);
-    if (f.state == "mirrored") log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * std::log1p(-p.gamma * theory.mu);
+    if (f.state == "mirrored")
+      log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * std::log1p(-p.gamma * theory.mu);
   }
   Shares shares = UniformShares(p.rounds);
   const bool falls = f.state == "mirrored" && theory.mu > 0;
@@ -351,15 +379,18 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   } else if (p.turns != 0) {
     if (a.allocation != "static" && (falls || (a.allocation == "geometric" && a.ratio != 1)))
       return Fail(Code::kUnsupported,
-                  "algorithm.allocation = \"{}\": with samples of clients a client's rounds cost the same; set static",
+                  "algorithm.allocation = \"{}\": with samples of clients a client's rounds cost the same; "
+                  "set static",
                   a.allocation);
   } else if (design == FeedbackDesign::kPrivate) {
     if (a.allocation == "dynamic") shares = WaterFillingShares(alike, log_radius, kSkipShare);
   } else {
     TACIT_TRY(shares, Allocate(c, log_q, delta_sum, budget));
-    if (a.allocation == "dynamic" && std::isinf(regularizer->DomainRadius(p.dim)) && log_q.front() < std::log(1e-4))
+    if (a.allocation == "dynamic" && std::isinf(regularizer->DomainRadius(p.dim)) &&
+        log_q.front() < std::log(1e-4))
       p.warnings.push_back(
-          "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain unbounded: clipped "
+          "dynamic allocation puts large noise on early rounds, and model.penalty leaves the domain "
+          "unbounded: clipped "
           "gradients may not walk back; use l1box, box or l2ball, or allocation = \"static\"");
     if (a.allocation != "static")
       p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
@@ -367,18 +398,20 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   }
   if (design == FeedbackDesign::kPrivate && !exposed) {
     f.radii = NoiseOfRadii(clip.value(), a.radius_ratio, p.rounds, budget);
-    if (p.turns == 0 && a.allocation == "dynamic") p.static_over_dynamic = f.radii->equal_split / f.radii->total;
+    if (p.turns == 0 && a.allocation == "dynamic")
+      p.static_over_dynamic = f.radii->equal_split / f.radii->total;
   }
 
   // Sensitivity of what is released, and the noise of every round and every distinct budget.
-  const std::size_t most = by_client               ? 1
-                           : facts.records.empty() ? facts.rows
-                                                   : *std::max_element(facts.records.begin(), facts.records.end());
-  const Error too_many =
-      Fail(Code::kInvalidArgument,
-           "data.rows = {}: a sum over {} records of one client has too few digits left to bound what one of them "
-           "changes; lower it, or raise data.clients",
-           facts.rows, most);
+  const std::size_t most = by_client ? 1
+                           : facts.records.empty()
+                               ? facts.rows
+                               : *std::max_element(facts.records.begin(), facts.records.end());
+  const Error too_many = Fail(
+      Code::kInvalidArgument,
+      "data.rows = {}: a sum over {} records of one client has too few digits left to bound what one of them "
+      "changes; lower it, or raise data.clients",
+      facts.rows, most);
   if (most > std::size_t{1} << 30) return too_many;
   const L2Bound charged =
       Bounded::Sensitivity(p.adjacency, clip, most, by_client ? 0 : objective->Roundings(most));
@@ -398,7 +431,8 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     if (certified) {
       TACIT_TRY(nominal, Calibrate(shares, mu, relative, absolute));
     } else {
-      for (std::size_t t = 0; t < p.rounds; ++t) nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
+      for (std::size_t t = 0; t < p.rounds; ++t)
+        nominal[t] = mu.value() * std::exp(0.5 * shares.log_share[t]);
     }
     return NoiseOf(active, nominal, delta_sum);
   };
@@ -429,7 +463,8 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     TACIT_OK(mechanism->CheckRange(0, *highest));
     if (highest->value() * highest->value() > a.variance_cap)
       return Fail(Code::kBudget,
-                  "algorithm.variance_cap = {:g}: this plan needs variance {:.6g}; raise it or privacy.epsilon, or lower "
+                  "algorithm.variance_cap = {:g}: this plan needs variance {:.6g}; raise it or "
+                  "privacy.epsilon, or lower "
                   "algorithm.rounds",
                   a.variance_cap, highest->value() * highest->value());
   }
@@ -468,17 +503,20 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
   if (exposed)
     p.warnings.push_back(
-        "privacy.mechanism = \"expose\": nothing is noised, so the run is not private, whatever privacy.epsilon says");
+        "privacy.mechanism = \"expose\": nothing is noised, so the run is not private, whatever "
+        "privacy.epsilon says");
   if (!certified && !exposed) {
     p.claimed_epsilon = p.epsilon;
     p.claim_source = ClaimSource(a.name);
     if (design == FeedbackDesign::kPrinted)
       p.warnings.push_back(fmt::format(
-          "nothing bounds a message, so the certified epsilon is infinite; the printed noise is for first messages up "
+          "nothing bounds a message, so the certified epsilon is infinite; the printed noise is for first "
+          "messages up "
           "to privacy.clip = {:g}{}",
           c.privacy.clip,
-          a.schedule == "lyapunov" ? ", and follows the private objective: the noise planned is that of the first round"
-                                   : ""));
+          a.schedule == "lyapunov"
+              ? ", and follows the private objective: the noise planned is that of the first round"
+              : ""));
   }
   AddTheory(c, theory, p, f);
   if (theory.mu > 0 && !exposed) {
@@ -486,10 +524,11 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     if (f.state == "noiseless")
       f.floor = AccumulatedFloor(variances, d, n, theory.mu);
     else if (certified)  // Σ q_t γ²σ_t² d/n: for the optimal split MirroredFloor
-      f.floor = p.gamma * p.gamma * d / n *
-                std::accumulate(p.schedule.begin(), p.schedule.end(), 0.0, [&](double sum, const PlannedRound& r) {
-                  return sum + std::exp(log_q[r.round - 1]) * r.noise_on_mean * r.noise_on_mean;
-                });
+      f.floor =
+          p.gamma * p.gamma * d / n *
+          std::accumulate(p.schedule.begin(), p.schedule.end(), 0.0, [&](double sum, const PlannedRound& r) {
+            return sum + std::exp(log_q[r.round - 1]) * r.noise_on_mean * r.noise_on_mean;
+          });
   }
   CountTraffic(p, f);
   p.feedback = std::move(made);

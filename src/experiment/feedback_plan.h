@@ -1,7 +1,7 @@
 #pragma once
 
-// Plans of runs with error feedback (dpd-ef21, dpd-ef21-2, dp-clip21, clip21-sgd2m): compressor, steps, radii,
-// noise, charges and theory. Everything here comes from public constants.
+// Plans of runs with error feedback (dpd-ef21, dpd-ef21-2, dp-clip21, clip21-sgd2m): compressor, steps,
+// radii, noise, charges and theory. Everything here comes from public constants.
 #include <string>
 #include <string_view>
 

@@ -56,9 +56,10 @@ const Assignment kClient{"privacy.unit", "client"}, kPaper{"algorithm.mode", "pa
 struct Kind {
   const char* why;
   Sets sets;
+  bool stop = false;  // is stopped and resumed, too
 };
 const Kind kKinds[] = {
-    {"mirrored, records", {}},
+    {"mirrored, records", {}, true},
     {"mirrored, records, equal rounds", {{"algorithm.allocation", "static"}}},
     {"mirrored, records, geometric", {{"algorithm.allocation", "geometric"}, {"algorithm.ratio", "0.95"}}},
     {"mirrored, records, zero-out", {{"privacy.adjacency", "zero-out"}}},
@@ -73,12 +74,15 @@ const Kind kKinds[] = {
     {"mirrored, no noise", {{"privacy.mechanism", "expose"}}},
     {"mirrored, a budget each", {{"privacy.budgets", "[1, 2, 1, 2, 0.5, 2]"}}},
     {"mirrored, samples of clients",
-     {{"algorithm.sampling", "fixed"}, {"algorithm.sample_clients", "3"}, {"algorithm.allocation", "static"}}},
+     {{"algorithm.sampling", "fixed"},
+      {"algorithm.sample_clients", "3"},
+      {"algorithm.allocation", "static"}}},
     {"mirrored, samples, few turns",
      {{"algorithm.sampling", "poisson"},
       {"algorithm.sample_rate", "0.5"},
       {"algorithm.participations", "8"},
-      {"algorithm.allocation", "static"}}},
+      {"algorithm.allocation", "static"}},
+     true},
     {"mirrored, layers of a network",
      {{"model.name", "mlp"},
       {"model.classes", "2"},
@@ -88,20 +92,24 @@ const Kind kKinds[] = {
     {"private", {Method("dpd-ef21"), kClient}},
     {"private, an equal split", {Method("dpd-ef21"), kClient, {"algorithm.allocation", "static"}}},
     {"private, following the iterates",
-     {Method("dpd-ef21"), kClient, {"algorithm.radius_rule", "trajectory"}, {"algorithm.radius_ratio", "0.9"}}},
-    {"private, rounds skipped", {Method("dpd-ef21"), kClient, {"algorithm.radius_ratio", "0.4"}}},
+     {Method("dpd-ef21"),
+      kClient,
+      {"algorithm.radius_rule", "trajectory"},
+      {"algorithm.radius_ratio", "0.9"}},
+     true},
+    {"private, rounds skipped", {Method("dpd-ef21"), kClient, {"algorithm.radius_ratio", "0.4"}}, true},
     {"private, samples",
      {Method("dpd-ef21"), kClient, {"algorithm.sampling", "fixed"}, {"algorithm.sample_clients", "2"}}},
     {"dp-clip21", {Method("dp-clip21"), kClient}},
-    {"dp-clip21, mirrored", {Method("dp-clip21"), kClient, {"algorithm.state", "mirrored"}}},
+    {"dp-clip21, mirrored", {Method("dp-clip21"), kClient, {"algorithm.state", "mirrored"}}, true},
     {"dp-clip21, the papers' mode", {Method("dp-clip21"), kClient, kPaper}},
-    {"clip21-sgd2m", {Method("clip21-sgd2m"), kClient, {"algorithm.batch", "10"}}},
+    {"clip21-sgd2m", {Method("clip21-sgd2m"), kClient, {"algorithm.batch", "10"}}, true},
     {"clip21-sgd2m, the papers' mode", {Method("clip21-sgd2m"), kClient, kPaper, {"algorithm.beta", "0.2"}}},
     {"printed, (i)", {Method("dpd-ef21"), kPaper}},
-    {"printed, (ii)", {Method("dpd-ef21"), kPaper, {"algorithm.schedule", "lyapunov"}}},
+    {"printed, (ii)", {Method("dpd-ef21"), kPaper, {"algorithm.schedule", "lyapunov"}}, true},
     {"printed, Theorem 1", {Method("dpd-ef21"), kPaper, {"algorithm.schedule", "theorem"}}},
     {"printed, Appendix D", {Method("dpd-ef21"), kPaper, {"algorithm.schedule", "levels"}}},
-    {"printed 2, (i)", {kPaper}},
+    {"printed 2, (i)", {kPaper}, true},
     {"printed 2, (ii)", {kPaper, {"algorithm.schedule", "lyapunov"}}},
 };
 
@@ -133,6 +141,7 @@ TEST_F(FeedbackRuns, AllKindsRunVerifyAndDoNotDependOnThreads) {
 TEST_F(FeedbackRuns, RunsThatWereStoppedGoOnToTheSameEnd) {
   int number = 0;
   for (const Kind& kind : kKinds) {
+    if (!kind.stop) continue;
     SCOPED_TRACE(kind.why);
     const std::string whole = fmt::format("w{}", number), part = fmt::format("p{}", number);
     ++number;
@@ -159,14 +168,15 @@ TEST_F(FeedbackRuns, BytesAreThoseThatTravel) {
     Sets all = sets;
     all.push_back({"algorithm.compressor", compressor});
     const RunResult r = Good(Make(all, compressor));
-    EXPECT_NEAR(static_cast<double>(r.bytes_up) / static_cast<double>(r.plan.bytes_up), 1, 0.05) << compressor;
+    EXPECT_NEAR(static_cast<double>(r.bytes_up) / static_cast<double>(r.plan.bytes_up), 1, 0.05)
+        << compressor;
     return r.bytes_up;
   };
   const std::size_t dense = bytes("identity");
   EXPECT_GT(dense, 6u * 5 * 16000);
   EXPECT_LT(bytes("identity/32"), dense * 51 / 100);
   EXPECT_LT(bytes("top:0.01"), dense / 100);
-  EXPECT_LT(bytes("rand:0.01"), dense / 150);  // where the coordinates are need not be said
+  EXPECT_LT(bytes("rand:0.01"), dense / 120);  // where the coordinates are need not be said
 }
 
 TEST_F(FeedbackRuns, ThePlanKnowsItsTheory) {
@@ -199,7 +209,7 @@ TEST_F(FeedbackRuns, VariancesFallWithTheRadii) {
     const double variance = p.schedule[k].noise_on_mean * p.schedule[k].noise_on_mean;
     total += variance;
     EXPECT_NEAR(variance, 4 * c * f.radii->sum / (p.mu_budget * p.mu_budget), 1e-3 * variance);
-    EXPECT_NEAR(p.schedule[k].mu, 2 * c / p.schedule[k].noise_on_mean, 1e-6 * p.schedule[k].mu);
+    EXPECT_NEAR(p.schedule[k].mu, 2 * c / p.schedule[k].noise_on_mean, 1e-4 * p.schedule[k].mu);
   }
   EXPECT_NEAR(total / f.radii->total, 1, 1e-3);
   EXPECT_LE(p.certified_epsilon, 2);
@@ -230,7 +240,8 @@ TEST_F(FeedbackRuns, PrintedSchedulesClaimAndProveNothing) {
 TEST_F(FeedbackRuns, WithoutNoiseTheOptimumIsReached) {
   for (const Sets& sets :
        {Sets{}, Sets{kClient}, Sets{Method("dpd-ef21"), kClient, {"algorithm.radius_ratio", "1"}},
-        Sets{Method("dp-clip21"), kClient}, Sets{Method("dp-clip21"), kClient, {"algorithm.state", "mirrored"}},
+        Sets{Method("dp-clip21"), kClient},
+        Sets{Method("dp-clip21"), kClient, {"algorithm.state", "mirrored"}},
         Sets{Method("clip21-sgd2m"), kClient}}) {
     Sets all = sets;
     for (const Assignment& a :
@@ -282,8 +293,10 @@ TEST_F(FeedbackRuns, WhatDoesNotFitIsRefused) {
 }
 
 TEST_F(FeedbackRuns, ForgedCertificatesAreFound) {
-  const RunResult ef21 = Good(Make({}, "mirrored")), own = Good(Make({Method("dpd-ef21"), kClient}, "private")),
-                  paper = Good(Make({kPaper}, "paper")), clip21 = Good(Make({Method("dp-clip21"), kClient, kPaper}, "c"));
+  const RunResult ef21 = Good(Make({}, "mirrored")),
+                  own = Good(Make({Method("dpd-ef21"), kClient}, "private")),
+                  paper = Good(Make({kPaper}, "paper")),
+                  clip21 = Good(Make({Method("dp-clip21"), kClient, kPaper}, "c"));
   const struct {
     const char* why;
     const RunResult& run;
@@ -298,7 +311,8 @@ TEST_F(FeedbackRuns, ForgedCertificatesAreFound) {
       {"records for clients", own, [](json& j) { j["privacy"]["unit"] = "record"; }},
       {"a smaller clip", own, [](json& j) { j["enforced"]["record_bound"] = 0.1; }},
       {"half the neighbours", own, [](json& j) { j["privacy"]["adjacency"] = "zero-out"; }},
-      {"something proved of what is printed", paper, [](json& j) { j["privacy"]["certified_epsilon"] = 2.0; }},
+      {"something proved of what is printed", paper,
+       [](json& j) { j["privacy"]["certified_epsilon"] = 2.0; }},
       {"a bound that is not enforced", paper, [](json& j) { j["enforced"]["record_bound"] = 1.0; }},
       {"a smaller claim", paper, [](json& j) { j["privacy"]["claimed_epsilon"] = 1.0; }},
       {"a smaller claim of a baseline", clip21, [](json& j) { j["privacy"]["claimed_epsilon"] = 1.0; }},

@@ -529,7 +529,9 @@ json FeedbackJson(const Plan& p) {
   return {{"design", Name(f.design)},
           {"state", f.state},
           {"compressor", clip21 ? json(nullptr) : json(f.compressor.text())},
-          {"noise", clip21 ? "after the clip" : f.noise_first ? "before the compressor" : "after the compressor"},
+          {"noise", clip21          ? "after the clip"
+                    : f.noise_first ? "before the compressor"
+                                    : "after the compressor"},
           {"schedule", f.schedule.empty() ? json(nullptr) : json(f.schedule)},
           {"radius_ratio", radii ? json(f.radius_ratio) : json(nullptr)},
           {"radius_rule", radii ? json(f.follow > 0 ? "trajectory" : "planned") : json(nullptr)}};
@@ -548,9 +550,8 @@ json FeedbackWithTheory(const Plan& p) {
   j["floor"] = Number(f.floor);
   j["message_bytes"] = f.message;
   if (f.radii)
-    j["noise_of_radii"] = {{"sum", f.radii->sum},
-                           {"total", f.radii->total},
-                           {"equal_split", f.radii->equal_split}};
+    j["noise_of_radii"] = {
+        {"sum", f.radii->sum}, {"total", f.radii->total}, {"equal_split", f.radii->equal_split}};
   for (const char* key : {"gamma", "radius"}) {
     const Vec& of = std::string_view(key) == "gamma" ? f.gamma : f.radius;
     j[key] = {{"first", of.front()}, {"last", of.back()}};

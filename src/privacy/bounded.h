@@ -204,9 +204,9 @@ class Unbounded {
   static Unbounded Sum(const Private<Shard>& data, const Objective& f, View x, ClipSpace&);
   // The minimiser of StrongProblem with f_l in place of H_l.
   static Unbounded Argmin(const Private<Shard>& data, const Objective& f, const StrongProblem&, ClipSpace&);
-  // Any private vector, of which nothing is known; what is not finite becomes 0, in place. The std of the noise
-  // on it is multiplied by a private number, as papers have it whose noise follows the objective: then not even
-  // how much noise there is may be known. Costs ∞.
+  // Any private vector, of which nothing is known; what is not finite becomes 0, in place. The std of the
+  // noise on it is multiplied by a private number, as papers have it whose noise follows the objective: then
+  // not even how much noise there is may be known. Costs ∞.
   static Unbounded Of(Private<Vec>& v, const Private<double>& spread);
   std::size_t dim() const { return value_.size(); }
   std::optional<L2Bound> Sensitivity(Adjacency) const;

@@ -46,8 +46,8 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
   TACIT_OK(ledger.Charge(event));
   ledger.Record(claim);
   // A private factor of the noise is within 2^±400 and was charged ∞.
-  const NoiseStd used = v.spread_ == 1 ? sigma
-                                       : NoiseStd::Proven(std::clamp(sigma.value() * v.spread_, 0x1p-900, 0x1p900));
+  const NoiseStd used =
+      v.spread_ == 1 ? sigma : NoiseStd::Proven(std::clamp(sigma.value() * v.spread_, 0x1p-900, 0x1p900));
   Draw(used, v.dim(), rng, noise);
   out.value_.resize(v.dim());
   Add(used, noise, v.value_, out.value_);

@@ -2,8 +2,8 @@
 
 // Message ↔ bytes. Little-endian:
 //   magic "TCT1" | u32 CRC-32 of the payload | u64 payload length | payload: the fields in order
-// A field is its number, or a u64 count and that many numbers (of a compressed vector: bytes). Decoding refuses whatever is not
-// exactly that. A decoded Released is the sender's claim; nobody can check it here.
+// A field is its number, or a u64 count and that many numbers (of a compressed vector: bytes). Decoding
+// refuses whatever is not exactly that. A decoded Released is the sender's claim; nobody can check it here.
 #include <bit>
 #include <cstring>
 #include <span>

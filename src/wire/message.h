@@ -17,7 +17,8 @@
 
 namespace tacit {
 
-// A number, a vector of numbers or a compressed one: what has a form on the wire, and cannot hide a Private or a pointer.
+// A number, a vector of numbers or a compressed one: what has a form on the wire, and cannot hide a Private
+// or a pointer.
 template <class T> inline constexpr bool kIsPayload = std::is_arithmetic_v<T>;
 template <class T> inline constexpr bool kIsPayload<std::vector<T>> = std::is_arithmetic_v<T>;
 template <> inline constexpr bool kIsPayload<Encoded> = true;      // a compressed vector: bytes
