@@ -37,10 +37,11 @@ Status CheckKeys(const Config& c, FeedbackDesign design) {
   const auto& a = c.algorithm;
   const std::string& unit = c.privacy.unit;
   if (!(c.network == Config::Network{}))
-    return Fail(Code::kInvalidArgument,
-                "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
-                "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
-                a.name);
+    return Fail(
+        Code::kInvalidArgument,
+        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
+        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
+        a.name);
   if (c.model.weight_rule != "given")
     return Fail(Code::kUnsupported,
                 "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
