@@ -137,7 +137,27 @@ def google(program, **environment):
 
 
 def ef21():
-    """Top-K of 10^6 numbers beside one read of them, and whole messages."""
+    """A round of EF21 beside NumPy; Top-K of 10^6 numbers beside one read of them; whole messages."""
+    ours = Program(os.path.join(PROGRAMS, "ef21_bench"))
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "ef21_peers.py")) if has("numpy") else None
+    if peers is None:
+        missing("NumPy is not installed (scripts/setup bench): no comparison of rounds of EF21")
+    answers = {}
+    for _ in range(TURNS):
+        for kind in ("plain", "noisy"):
+            answers.setdefault(kind, []).append(ours.ask(f"{kind} {SECONDS}"))
+            for width in ("float64", "float32") if peers else ():
+                answers.setdefault((kind, width), []).append(peers.ask(f"{kind} {width} {SECONDS}"))
+    ours.close()
+    for kind in ("plain", "noisy"):
+        ms = least(answers[kind]) / 1e3
+        what = f"EF21 round, MLP, 10 x 64, Top-1 %, {'lattice noise' if kind == 'noisy' else 'no noise'}"
+        row(what, ms, "ms")
+        for width in ("float64", "float32") if peers else ():
+            row(what, ms, "ms", least(answers[kind, width]) / 1e3, f"NumPy, {width}",
+                4.4 if kind == "plain" and width == "float64" else None, "ours computes in double precision")
+    if peers:
+        peers.close()
     found = google("compress_bench")
     us = {name: b["cpu_time"] for name, b in found.items()}
     for kind in ("float", "double"):

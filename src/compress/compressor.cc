@@ -497,7 +497,10 @@ Result<Compressor> ParseCompressor(std::string_view text) {
     rest = rest.substr(0, slash);
   }
   std::optional<Rounding> rounding;
-  const std::size_t plus = rest.find('+');
+  std::size_t plus = rest.find('+');  // before a name; 1e+20 has another one
+  while (plus != std::string_view::npos && plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
+         rest[plus + 1] <= '9')
+    plus = rest.find('+', plus + 1);
   const std::string_view last = plus == std::string_view::npos ? rest : rest.substr(plus + 1);
   if (last.substr(0, 6) == "round:") {
     if (bits) return wrong("rounding has a code of its own; leave the width out");

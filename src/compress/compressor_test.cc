@@ -400,6 +400,7 @@ TEST(ParseCompressor, ReadsWhatItWrites) {
       {"top:0.1+round:2", "top:0.1+round:2", 100},
       {"rand:0.1+round:1.5", "rand:0.1+round:1.5", 100},
       {"layers:0.1,k=7", "layers:0.1,k=7/32", 0},
+      {"top:0.1+round:200000000000000000000", "top:0.1+round:2e+20", 100},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);

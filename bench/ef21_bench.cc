@@ -1,0 +1,105 @@
+// One round of EF21 with mirrored state (dpd-ef21-2): 10 clients of 64 records like MNIST's, a network
+// 784-200-10, the largest hundredth of the coordinates, in bytes and back, ledger included.
+//
+//   ef21_bench     answers one request per line, "plain|noisy SECONDS", with one line of JSON: microseconds a
+//                  round, least and median, processor time of one thread. plain: Expose; noisy: lattice noise
+//                  from the cryptographic generator on every coordinate
+//
+// bench/ef21_peers.py does the same work in NumPy.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "algorithms/ef21.h"
+#include "data/preprocess.h"
+#include "runtime/threads.h"
+
+namespace tacit {
+namespace {
+
+constexpr std::size_t kClients = 10, kRecords = 64, kInputs = 784;
+
+double Now(bool processor) {
+  timespec t;
+  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// 19 pixels of 100 are not black, as in MNIST.
+Dataset Rows() {
+  Stream rng({.seed = 1, .purpose = Purpose::kData});
+  Dataset d;
+  d.features = kInputs;
+  d.value.resize(kClients * kRecords * kInputs);
+  d.label.resize(kClients * kRecords);
+  for (double& v : d.value) v = rng.Uniform() < 0.19 ? rng.Uniform() : 0;
+  for (double& v : d.label) v = static_cast<double>(rng.Below(10));
+  return d;
+}
+
+std::string Measure(bool noisy, double seconds) {
+  Dataset data = Rows();
+  TACIT_CHECK(Preprocess({}, data).ok());
+  const auto f = *MakeObjective({.loss = Loss::kMlp, .classes = 10, .hidden = {200}});
+  const auto g = *MakeRegularizer({.name = Penalty::kNone, .weight = 0, .radius = 1.0});
+  const LatticeGaussian lattice;
+  const Expose expose;
+  const Mechanism& mechanism = noisy ? static_cast<const Mechanism&>(lattice) : expose;
+  Problem problem{.f = f.get(),
+                  .g = g.get(),
+                  .l2 = 0,
+                  .dim = f->dim(kInputs),
+                  .clients = static_cast<std::uint32_t>(kClients),
+                  .start = {}};
+  problem.start.resize(problem.dim);
+  f->Initialise(1, kInputs, problem.start);
+  constexpr std::size_t kMost = 100000;
+  FeedbackOptions o;
+  o.gamma.assign(kMost, 0.1);
+  o.radius.assign(kMost, 1.0);
+  o.clip = L2Bound{10.0};
+  o.compressor = *ParseCompressor("top:0.01");
+  for (std::uint32_t t = 1; t <= kMost; ++t) o.rounds.push_back(t);
+  const auto sigma = std::make_shared<const NoisePlan>(kMost, NoiseStd{0.1});
+  std::vector<Ledger> ledgers(kClients, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
+  std::vector<MirroredEf21::Client> clients;
+  for (std::uint32_t i = 0; i < kClients; ++i)
+    clients.emplace_back(
+        Holding{i, kRecords, Private<Shard>(Shard(data, i * kRecords, kRecords)), &ledgers[i]}, problem,
+        mechanism, o, sigma, false);
+  MirroredEf21::Server server(problem, o);
+  ThreadRuntime<MirroredEf21> runtime(1, {});
+  std::vector<double> rounds;
+  const double end = Now(false) + seconds;
+  double last = 0;
+  const Watcher watcher{
+      .before = [](std::uint32_t) -> Status { return Ok{}; },
+      .after = [&](const RoundReport& r) -> Status {
+        const double now = Now(true);
+        if (r.round > 3) rounds.push_back(now - last);  // the first ones warm up
+        last = now;
+        return Now(false) < end || rounds.size() < 5 ? Status(Ok{}) : Fail(Code::kInterrupted, "time is up");
+      }};
+  const Status done = runtime.Run(server, clients, watcher);
+  if (!done.ok() && done.error().code != Code::kInterrupted) return done.error().message;
+  std::sort(rounds.begin(), rounds.end());
+  return fmt::format(R"({{"min_us": {:.3f}, "median_us": {:.3f}, "blocks": {}}})", rounds.front() * 1e6,
+                     rounds[rounds.size() / 2] * 1e6, rounds.size());
+}
+
+int Main() {
+  std::cout << "ready" << std::endl;
+  std::string kind;
+  for (double seconds; std::cin >> kind >> seconds;)
+    std::cout << Measure(kind == "noisy", seconds) << std::endl;
+  return 0;
+}
+
+}  // namespace
+}  // namespace tacit
+
+int main() { return tacit::Main(); }
