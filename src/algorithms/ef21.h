@@ -6,12 +6,13 @@
 //
 // Three clients, one server (feedback.h). C is a compressor (compress/compressor.h), N noise.
 //
-//   MirroredEf21   w = ∇̃f_i(x) − h_i;  send C(w);  h_i ← h_i + C(w)           certified: dpd-ef21-2, the
-//   default
+//   MirroredEf21   w = ∇̃f_i(x) − h_i;  send C(w);  h_i ← h_i + C(w)       certified: dpd-ef21-2, the default
 //     ∇̃f_i is released: for records (1/m)(Σ_l clip_B(∇f_il(x)) + N), for clients clip_B(∇f_i(x)) + N. h_i is
 //     a sum of messages, so all else is post-processing, the compressor too. Charged, as ever, is what one
 //     record, or client, moves of what was noised: 2B/σ a round. Since the next w contains −N, noise does not
 //     add up: the server's g = mean h_i carries that of the latest rounds only.
+//     Batches of records are secret samples of b of m, divided by b: one release from one sample, so a round
+//     costs what 2B/σ costs on a sample of that rate (record_round.h).
 //
 //   PrivateEf21    v = clip_{C_t}( C(∇f_i(x) − g_i) );  send v + N;  g_i ← g_i + v       certified: dpd-ef21
 //     g_i is private and never leaves. For clients. Lemma: let v_t be a function of a client's data, its
@@ -55,8 +56,10 @@ struct MirroredEf21 {
         TACIT_OK(mechanism_->Release(Bounded::Clip(s.update, o_->clip), Sigma(in), *own_.ledger, *s.rng,
                                      s.noise, s.released));
       } else {
-        TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, Point(in), Sigma(in), s));
-        divisor = static_cast<double>(std::max<std::size_t>(1, own_.records));
+        TACIT_OK(o_->records.sample.kind == SampleKind::kFull
+                     ? ReleaseSum(own_, *problem_, *mechanism_, *o_, Point(in), Sigma(in), s)
+                     : ReleaseSampled(in, s));
+        divisor = std::max(1.0, o_->records.Divisor(own_.records));
       }
       s.released.Into<[](const Vec& from, Vec& w, const Vec& h, const double& m) {
         w.resize(from.size());
@@ -68,6 +71,17 @@ struct MirroredEf21 {
     auto State() { return std::tie(h_); }
 
    private:
+    // Σ_l clip_B(∇f_il(x)) over a fresh sample that nobody else knows, with noise. One release a round.
+    Status ReleaseSampled(const Down& in, Scratch& s) {
+      TACIT_TRY(RecordRound round,
+                RecordRound::Open(o_->records, own_.records, *in.t, o_->mu, *own_.ledger, *s.rng));
+      const Private<Shard> rows =
+          own_.data
+              .Map<[](const Shard& all, const std::vector<std::uint32_t>& pick) { return all.Pick(pick); }>(
+                  round.sample());
+      return mechanism_->Release(Bounded::ClippedSum(rows, *problem_->f, Point(in), o_->clip, s.clip),
+                                 Sigma(in), round.account(), *s.rng, s.noise, s.released);
+    }
     bool by_client_;
     Vec h_;  // a sum of messages: not private
   };

@@ -18,6 +18,7 @@
 
 #include "algorithms/algorithm.h"
 #include "compress/compressor.h"
+#include "privacy/record_round.h"
 
 namespace tacit {
 
@@ -29,7 +30,10 @@ struct FeedbackOptions {
   double momentum = 1;  // β, of a client's gradients; 1: none
   double mixing = 1;  // β̂
   std::size_t batch = 0;  // records of a gradient, drawn anew; 0: all
-  std::uint64_t seed = 0;  // public: of compressors and batches
+  // Records as the unit: a gradient is of a secret sample of so many, and paid for as such (record_round.h).
+  RecordSampling records;  // kFull: all records
+  std::optional<Mu> mu;  // of a release on a sample; none: nothing is promised
+  std::uint64_t seed = 0;  // public: of compressors, and of batches where clients are the unit
   Compressor compressor;
   Compressor wire;  // of messages that are not compressed: their numbers alone are rounded
   // A radius that follows the iterates: S₀ = C, S_{t+1} = √(1 − α) S_t + L‖x^{t+1} − x^t‖, and

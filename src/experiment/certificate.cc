@@ -175,11 +175,14 @@ json Certificate(const RunResult& r, const Config& c) {
                      "every client's clipped update, and with the noise"
       : central    ? "every client, and anyone who sees the models, but not the server: it is "
                      "trusted with every client's clipped update, and with the noise"
-      : p.network  ? "every other client, its neighbours among them, all of them together, and anyone who "
-                     "sees all notes: local differential privacy, no server and no trusted party"
-                   : "the server, every other client, and anyone who sees all messages: local "
-                     "differential privacy, no "
-                     "trusted party";
+      : p.sampled_records != 0 ? "the server, every other client, and anyone who sees all messages, but not "
+                                 "anyone who sees which of its "
+                                 "records a client samples: local differential privacy, no trusted party"
+      : p.network ? "every other client, its neighbours among them, all of them together, and anyone who "
+                    "sees all notes: local differential privacy, no server and no trusted party"
+                  : "the server, every other client, and anyone who sees all messages: local "
+                    "differential privacy, no "
+                    "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
   json network = NetworkJson(p);
   for (const char* figure : {"noise_on_notes_least", "noise_on_notes_most", "noise_term", "bound22",
@@ -350,6 +353,9 @@ std::string CertificateText(const json& j) {
     const auto text = [&](const char* key) {
       return feedback.at(key).is_null() ? std::string() : feedback.at(key).get<std::string>();
     };
+    if (const json sample = feedback.value("sampled_records", json(nullptr)); !sample.is_null())
+      line("records", fmt::format("{} of a client's in a round, a secret sample: rate {:.6g}",
+                                  sample.get<std::size_t>(), feedback.at("record_rate").get<double>()));
     line("error feedback",
          fmt::format("{} state{}, noise {}{}", text("state"),
                      feedback.at("compressor").is_null() ? "" : ", " + text("compressor"), text("noise"),

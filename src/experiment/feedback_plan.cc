@@ -102,11 +102,13 @@ Status CheckKeys(const Config& c, FeedbackDesign design) {
     return Fail(Code::kInvalidArgument,
                 "algorithm.radius_rule = \"{}\": is for dpd-ef21 in certified mode; leave it out",
                 a.radius_rule);
-  if (design == FeedbackDesign::kMirrored && unit == "record" && a.batch != 0)
+  const bool sampled = design == FeedbackDesign::kMirrored && unit == "record" && a.batch != 0;
+  if (sampled && (c.privacy.adjacency != Name(Adjacency::kReplaceOne) || a.sampling != "full" ||
+                  !c.privacy.budgets.empty()))
     return Fail(
         Code::kUnsupported,
-        "algorithm.batch = {}: with privacy.unit = \"record\" a gradient is of all records of a client; set "
-        "it to 0, or use privacy.unit = \"client\"",
+        "algorithm.batch = {}: secret samples of records are for replace-one, all clients in every round and "
+        "one budget; set algorithm.sampling = \"full\" and leave privacy.budgets out",
         a.batch);
   if (a.mode == "paper" && !c.privacy.budgets.empty())
     return Fail(Code::kUnsupported,
@@ -404,7 +406,34 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   }
 
   // Sensitivity of what is released, and the noise of every round and every distinct budget.
-  const std::size_t most = by_client ? 1
+  // With records as the unit a batch is a secret sample, drawn by the client, and costs as such.
+  if (design == FeedbackDesign::kMirrored && !by_client && a.batch != 0) {
+    if (facts.records.empty())
+      return Fail(
+          Code::kInvalidArgument,
+          "data.split = \"{}\": what a sample of records costs depends on how many the smallest client has, "
+          "which must be public; use blocks or iid, or algorithm.batch = 0",
+          c.data.split);
+    p.least_records = *std::min_element(facts.records.begin(), facts.records.end());
+    if (a.batch >= p.least_records)
+      return Fail(Code::kInvalidArgument,
+                  "algorithm.batch = {}: is not below the {} records of the smallest client; lower it, or "
+                  "set it to 0",
+                  a.batch, p.least_records);
+    if ((falls && a.allocation != "static") || (a.allocation == "geometric" && a.ratio != 1))
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.allocation = \"{}\": with samples of records the noise is the same in every round; set "
+          "static",
+          a.allocation);
+    p.sampled_records = a.batch;
+    p.record_rate = DivUp(static_cast<double>(a.batch), static_cast<double>(p.least_records));
+  }
+  const Sampling of_records{.kind = p.sampled_records != 0 ? SampleKind::kFixed : SampleKind::kFull,
+                            .rate = Probability::Proven(p.record_rate),
+                            .size = static_cast<std::uint32_t>(p.sampled_records)};
+  const std::size_t most = by_client                ? 1
+                           : p.sampled_records != 0 ? p.sampled_records
                            : facts.records.empty()
                                ? facts.rows
                                : *std::max_element(facts.records.begin(), facts.records.end());
@@ -422,7 +451,12 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   for (std::size_t t = 0; t < p.rounds; ++t)
     if (!shares.skipped(t)) active.push_back(static_cast<std::uint32_t>(t + 1));
   p.skipped = p.rounds - active.size();
+  std::optional<NoiseStd> sampled;
+  if (p.sampled_records != 0 && !exposed) {
+    TACIT_TRY(sampled, SampledNoise(p, of_records, charged, *mechanism, p.rounds));
+  }
   const auto sigmas = [&](Mu mu) -> Result<NoisePlan> {
+    if (sampled) return NoisePlan(active.size(), *sampled);
     if (p.turns != 0 && !exposed) {  // any so many rounds keep the budget
       TACIT_TRY(const Vec one, Calibrate(UniformShares(p.turns), mu, relative, absolute));
       TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(DivUp(delta_sum, one.front())));
@@ -438,7 +472,7 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     return NoiseOf(active, nominal, delta_sum);
   };
   p.noise_of.assign(p.clients, 0);
-  const bool unlimited = exposed || !certified;
+  const bool unlimited = exposed || !certified || sampled.has_value();
   p.budgets.assign(p.clients, unlimited ? MuSquared::Proven(kInf) : BudgetOf(budget));
   TACIT_TRY(NoisePlan everyone, sigmas(budget));
   p.noise.push_back(std::make_shared<const NoisePlan>(std::move(everyone)));
@@ -476,8 +510,9 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     if (seen[at] > seen[lead]) lead = at;
   p.epsilon = seen[lead];
   p.mu_budget = budget_of(p.epsilon).value();
-  const double divisor = by_client || design == FeedbackDesign::kPrinted
-                             ? 1.0
+  const double divisor = by_client || design == FeedbackDesign::kPrinted ? 1.0
+                         : p.sampled_records != 0
+                             ? static_cast<double>(p.sampled_records)
                              : static_cast<double>(facts.rows) / static_cast<double>(p.clients);
   MuSquared spent{0.0};
   double variances = 0;  // Σ σ_t² of a client's messages
@@ -501,6 +536,15 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   const Interval reached = GdpEpsilon(Root(spent), delta);
   p.certified_epsilon = reached.upper;
   p.certified_epsilon_lower = reached.lower;
+  if (sampled) {
+    p.account.emplace(p.adjacency);
+    const PrivacyEvent one = mechanism->EventFor(charged, *sampled, p.dim);
+    TACIT_OK(p.account->Compose(OnSecretSample(of_records, one), active.size()));
+    TACIT_TRY(const Bracket of_plan, p.account->EpsilonAt(delta));
+    p.certified_epsilon = of_plan.upper;
+    p.certified_epsilon_lower = of_plan.lower;
+    p.method = of_plan.method;
+  }
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
   if (exposed)
     p.warnings.push_back(

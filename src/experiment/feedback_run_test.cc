@@ -63,6 +63,9 @@ const Kind kKinds[] = {
     {"mirrored, records, equal rounds", {{"algorithm.allocation", "static"}}},
     {"mirrored, records, geometric", {{"algorithm.allocation", "geometric"}, {"algorithm.ratio", "0.95"}}},
     {"mirrored, records, zero-out", {{"privacy.adjacency", "zero-out"}}},
+    {"mirrored, secret samples of records",
+     {{"algorithm.batch", "4"}, {"algorithm.allocation", "static"}},
+     true},
     {"mirrored, clients", {kClient}},
     {"mirrored, clients, batches", {kClient, {"algorithm.batch", "7"}}},
     {"mirrored, random coordinates", {{"algorithm.compressor", "rand:0.25"}}},
@@ -195,6 +198,23 @@ TEST_F(FeedbackRuns, ThePlanKnowsItsTheory) {
   EXPECT_NEAR(*many.feedback->floor / MirroredFloor(2 / m, 20, 6, 0.05, Mu::Proven(mu)), 1, 1e-3);
 }
 
+// 4 of 40 records: the noise on the mean gradient is less than that of four records without a secret, and
+// more than that of all forty.
+TEST_F(FeedbackRuns, SecretSamplesOfRecordsAreCredited) {
+  const Sets fixed = {{"algorithm.allocation", "static"}, {"algorithm.batch", "4"}};
+  const Plan p = Planned(fixed), all = Planned({{"algorithm.allocation", "static"}});
+  ASSERT_TRUE(p.account);
+  EXPECT_EQ(p.record_rate, 0.1);
+  EXPECT_LE(p.certified_epsilon, 2);
+  EXPECT_GT(p.certified_epsilon, 1.999);
+  const double whole = all.schedule.front().sigma, part = p.schedule.front().sigma;
+  EXPECT_LT(part, whole);
+  EXPECT_GT(p.schedule.front().noise_on_mean, all.schedule.front().noise_on_mean);
+  Accountant account(Adjacency::kReplaceOne);
+  ASSERT_TRUE(account.Compose(FixedSizeGaussianEvent{Probability{0.1}, Mu::Proven(2 / part)}, 25).ok());
+  EXPECT_NEAR(account.EpsilonAt(Delta{1e-4})->upper, p.certified_epsilon, 1e-5);
+}
+
 TEST_F(FeedbackRuns, VariancesFallWithTheRadii) {
   const Plan p = Planned({Method("dpd-ef21"), kClient, {"algorithm.rounds", "1000"}, {"privacy.clip", "3"}});
   const FeedbackPlan& f = *p.feedback;
@@ -272,7 +292,10 @@ TEST_F(FeedbackRuns, WhatDoesNotFitIsRefused) {
       {{{"algorithm.state", "mirrored"}}, "is for dp-clip21"},
       {{{"algorithm.schedule", "lyapunov"}}, "in paper mode"},
       {{{"algorithm.radius_rule", "trajectory"}}, "is for dpd-ef21"},
-      {{{"algorithm.batch", "5"}}, "set it to 0"},
+      {{{"algorithm.batch", "5"}}, "set static"},
+      {{{"algorithm.batch", "40"}, {"algorithm.allocation", "static"}}, "is not below the 40 records"},
+      {{{"algorithm.batch", "5"}, {"data.split", "dirichlet"}}, "which must be public"},
+      {{{"algorithm.batch", "5"}, {"privacy.adjacency", "zero-out"}}, "are for replace-one"},
       {{{"algorithm.beta", "0.1"}}, "are for clip21-sgd2m"},
       {{{"algorithm.growth", "1.5"}}, "must be below"},
       {{{"algorithm.first_gamma", "0.01"}}, "algorithm.growth above 1"},
@@ -295,6 +318,8 @@ TEST_F(FeedbackRuns, WhatDoesNotFitIsRefused) {
 TEST_F(FeedbackRuns, ForgedCertificatesAreFound) {
   const RunResult ef21 = Good(Make({}, "mirrored")),
                   own = Good(Make({Method("dpd-ef21"), kClient}, "private")),
+                  sampled =
+                      Good(Make({{"algorithm.batch", "4"}, {"algorithm.allocation", "static"}}, "sampled")),
                   paper = Good(Make({kPaper}, "paper")),
                   clip21 = Good(Make({Method("dp-clip21"), kClient, kPaper}, "c"));
   const struct {
@@ -307,6 +332,11 @@ TEST_F(FeedbackRuns, ForgedCertificatesAreFound) {
       {"noise elsewhere", ef21, [](json& j) { j["feedback"]["noise"] = "after the compressor"; }},
       {"no compressor", ef21, [](json& j) { j["feedback"]["compressor"] = nullptr; }},
       {"radii that are not", ef21, [](json& j) { j["feedback"]["radius_ratio"] = 0.9; }},
+      {"a smaller sample", sampled, [](json& j) { j["feedback"]["sampled_records"] = 1; }},
+      {"a smaller rate", sampled, [](json& j) { j["feedback"]["record_rate"] = 0.01; }},
+      {"larger clients", sampled, [](json& j) { j["feedback"]["least_records"] = 4000; }},
+      {"no sample", sampled, [](json& j) { j["feedback"]["sampled_records"] = nullptr; }},
+      {"a cheaper account", sampled, [](json& j) { j["account"]["events"][0]["rate"] = 0.01; }},
       {"more noise", ef21, [](json& j) { j["releases"][0]["sigma"][0] = 1e6; }},
       {"records for clients", own, [](json& j) { j["privacy"]["unit"] = "record"; }},
       {"a smaller clip", own, [](json& j) { j["enforced"]["record_bound"] = 0.1; }},

@@ -116,6 +116,13 @@ Status LaunchFeedback(Session& s, RunResult& r, More... more) {
   o.momentum = plan.momentum;
   o.mixing = plan.mixing;
   o.batch = plan.batch;
+  if (s.plan.sampled_records != 0) {
+    o.records = {.sample = {.kind = SampleKind::kFixed,
+                            .rate = Probability::Proven(s.plan.record_rate),
+                            .size = static_cast<std::uint32_t>(s.plan.sampled_records)},
+                 .size = static_cast<std::uint32_t>(s.plan.sampled_records)};
+    if (s.plan.account) o.mu = Mu::Proven(s.plan.schedule.front().mu);
+  }
   o.seed = s.config.experiment.seed;
   o.compressor = plan.compressor;
   o.wire = plan.wire;

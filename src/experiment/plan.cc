@@ -519,26 +519,22 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
                   .size = static_cast<std::uint32_t>(a.sample_clients)};
 }
 
-namespace {
-
-// The noise with which so many sums over secret samples keep (ε, δ): the inverse of the account, with room
-// for what the mechanism adds to the sensitivity.
-Result<NoiseStd> SampledNoise(const Plan& p, L2Bound sensitivity, const Mechanism& mechanism,
-                              std::size_t rounds) {
+Result<NoiseStd> SampledNoise(const Plan& p, const Sampling& sampling, L2Bound sensitivity,
+                              const Mechanism& mechanism, std::size_t rounds) {
   const Epsilon epsilon = Epsilon::Proven(p.epsilon);
   const Delta delta = Delta::Proven(p.delta);
   TACIT_TRY(const Calibration found, CalibrateNoise({.adjacency = p.adjacency,
                                                      .rounds = static_cast<double>(rounds),
-                                                     .rate = p.sampling.rate.value(),
-                                                     .fixed_size = p.sampling.kind == SampleKind::kFixed},
+                                                     .rate = sampling.rate.value(),
+                                                     .fixed_size = sampling.kind == SampleKind::kFixed},
                                                     epsilon, delta));
   const double mu = NextDown(NextDown(1 / found.value) - mechanism.OverheadMu(p.released()));
   for (double room = 1; mu > 0 && room < 2; room = 1 + 2 * (room - 1) + 1e-10) {
     const auto sigma = NoiseStd::Of(DivUp(MulUp(sensitivity.value(), room), mu));
     if (!sigma.ok()) break;
     Accountant account(p.adjacency);
-    TACIT_OK(account.Compose(
-        OnSecretSample(p.sampling, mechanism.EventFor(sensitivity, *sigma, p.released())), rounds));
+    TACIT_OK(account.Compose(OnSecretSample(sampling, mechanism.EventFor(sensitivity, *sigma, p.released())),
+                             rounds));
     TACIT_TRY(const Bracket reached, account.EpsilonAt(delta));
     if (reached.upper <= p.epsilon) return *sigma;
   }
@@ -548,6 +544,8 @@ Result<NoiseStd> SampledNoise(const Plan& p, L2Bound sensitivity, const Mechanis
       "lower algorithm.rounds",
       p.epsilon, rounds, p.dim);
 }
+
+namespace {
 
 // The theory's constants for this problem, and warnings where they do not apply.
 PrimalDualTheory Theory(const Config& c, const PublicFacts& facts, const Objective& f, double scale,
@@ -883,7 +881,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.skipped = p.rounds - active.size();
   std::optional<NoiseStd> sampled;  // with secret samples one noise for all rounds
   if (p.secret() && !exposed) {
-    TACIT_TRY(sampled, SampledNoise(p, charged, *mechanism, p.rounds));
+    TACIT_TRY(sampled, SampledNoise(p, p.sampling, charged, *mechanism, p.rounds));
     if (sampled->value() * sampled->value() > c.algorithm.variance_cap)
       return Fail(
           Code::kBudget,

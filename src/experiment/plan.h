@@ -139,6 +139,10 @@ struct Plan {
   };
   std::vector<Allocation> allocations;
   std::shared_ptr<const NetworkPlan> network;  // null: there is a server
+  // Records of a client that a release is over, a secret sample drawn anew; 0: all. The account is of such
+  // samples at record_rate, that of the client with the fewest records.
+  std::size_t sampled_records = 0, least_records = 0;
+  double record_rate = 1;
   std::shared_ptr<const FeedbackPlan> feedback;  // null: a method without error feedback
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
@@ -167,6 +171,10 @@ void SetWeights(Plan&, const std::vector<std::size_t>& records);
 // Parts of it that plans of every kind share.
 Status CheckData(const Config&);  // public constants of [data] that fit each other
 Result<Sampling> SamplingOf(const Config&, std::size_t clients);  // who takes part in a round
+// The noise with which so many sums over secret samples keep (ε, δ) of the plan: the inverse of the account,
+// with room for what the mechanism adds to the sensitivity.
+Result<NoiseStd> SampledNoise(const Plan&, const Sampling&, L2Bound sensitivity, const Mechanism&,
+                              std::size_t rounds);
 Result<Adjacency> ParseAdjacency(const std::string& name);
 // How algorithm.allocation spreads a budget over as many rounds as log_q has, at one sensitivity for all.
 Result<Shares> Allocate(const Config&, const Vec& log_q, double sensitivity, Mu budget);

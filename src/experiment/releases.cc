@@ -16,7 +16,9 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
-    r.units = std::max(r.units, plan.hides_counts() || plan.by_client() ? plan.units : records[i]);
+    r.units =
+        std::max(r.units, plan.hides_counts() || plan.by_client() || plan.sampled_records != 0 ? plan.units
+                                                                                               : records[i]);
     if (plan.turns != 0)
       r.turns = std::max<std::size_t>(r.turns, attended.empty() ? plan.turns : attended[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());

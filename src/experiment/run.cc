@@ -532,6 +532,9 @@ json FeedbackJson(const Plan& p) {
           {"noise", clip21          ? "after the clip"
                     : f.noise_first ? "before the compressor"
                                     : "after the compressor"},
+          {"sampled_records", p.sampled_records != 0 ? json(p.sampled_records) : json(nullptr)},
+          {"least_records", p.sampled_records != 0 ? json(p.least_records) : json(nullptr)},
+          {"record_rate", p.sampled_records != 0 ? json(p.record_rate) : json(nullptr)},
           {"schedule", f.schedule.empty() ? json(nullptr) : json(f.schedule)},
           {"radius_ratio", radii ? json(f.radius_ratio) : json(nullptr)},
           {"radius_rule", radii ? json(f.follow > 0 ? "trajectory" : "planned") : json(nullptr)}};

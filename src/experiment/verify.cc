@@ -194,6 +194,8 @@ struct StatedNetwork {
 struct StatedFeedback {
   std::string design, state, compressor, noise, schedule, radius_rule;  // empty: none
   std::optional<double> radius_ratio;
+  std::size_t sampled = 0, least = 0;  // records of a release and of the smallest client; 0: all count
+  double rate = 1;
 };
 
 // What a certificate says, as far as it can be recomputed.
@@ -358,6 +360,12 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     b.radius_rule = maybe("radius_rule", {"planned", "trajectory"});
     if (given(certificate["feedback"], "radius_ratio"))
       b.radius_ratio = f.Figure("feedback.radius_ratio", 0, false);
+    if (given(certificate["feedback"], "sampled_records")) {
+      b.sampled = f.Count("feedback.sampled_records", 1);
+      b.least = f.Count("feedback.least_records", 1);
+      b.rate = f.Figure("feedback.record_rate", 0, false);
+      if (!f.error() && !(b.rate <= 1)) f.Wrong("feedback.record_rate", b.rate, "in [0, 1]");
+    }
     s.feedback = std::move(b);
   }
   if (!f.error() && s.feedback.has_value() != WithFeedback(s.algorithm))
@@ -653,6 +661,20 @@ void CheckFeedback(const Stated& s, Checks& check) {
       !(s.adjacency == "zero-out" && design == "mirrored" && s.unit == "record"))
     check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"),
                "and with this unit it is proved for");
+  if (f.sampled != 0) {
+    check.Same("privacy.unit", s.unit, std::string("record"), "and what is sampled are records:");
+    check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"),
+               "and samples of a fixed size need");
+    check.Same("feedback.design", f.design, std::string("mirrored"), "and samples of records are for");
+    check.Within("feedback.record_rate", f.rate,
+                 static_cast<long double>(f.sampled) / static_cast<long double>(f.least), 0, kUlp,
+                 "and the records of a round make it");
+    if (static_cast<long double>(f.least) * static_cast<long double>(s.clients) >
+        static_cast<long double>(s.rows))
+      check.Differ("feedback.least_records", f.least, s.rows / s.clients, "and some client has at most");
+    for (const StatedReleases& r : s.releases)
+      check.Same("releases: units", r.units, f.sampled, "and a release is over");
+  }
   if (design == "printed") {
     check.Same("enforced.record_bound", s.record_bound, std::optional<double>(),
                "and for what is printed there is");
@@ -740,7 +762,8 @@ void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& ch
 // The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a
 // sample is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
-  const bool planned = (s.secret || s.by_unit()) && s.mechanism != "expose";
+  const bool planned =
+      (s.secret || s.by_unit() || (s.feedback && s.feedback->sampled != 0)) && s.mechanism != "expose";
   // Without noise there is nothing to account for, and with rounds no ε.
   if (s.mechanism == "expose" && s.done > 0) {
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what is released without noise has");
@@ -780,10 +803,11 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
         if (const auto* e = std::get_if<PoissonGaussianEvent>(&line.event);
             e != nullptr && s.sampling == "poisson")
           rate = e->rate.value(), stated = e->mu.value();
+        const bool of_records = s.feedback && s.feedback->sampled != 0;
         if (const auto* e = std::get_if<FixedSizeGaussianEvent>(&line.event);
-            e != nullptr && s.sampling == "fixed")
+            e != nullptr && (s.sampling == "fixed" || of_records))
           rate = e->rate.value(), stated = e->mu.value();
-        if (rate != s.rate || !(stated >= mu * (1 - 0x1p-60L)) ||
+        if (rate != (of_records ? s.feedback->rate : s.rate) || !(stated >= mu * (1 - 0x1p-60L)) ||
             !(stated <= mu * (1 + sensitivity.above + 8 * kUlp)))
           continue;
         const std::uint64_t n = std::min<std::uint64_t>(line.count, wanted);
@@ -1109,6 +1133,8 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
       check.Same("feedback.radius_ratio", *f.radius_ratio, c.algorithm.radius_ratio, why);
       check.Same("feedback.radius_rule", f.radius_rule, c.algorithm.radius_rule, why);
     }
+    check.Same("feedback.sampled_records", f.sampled,
+               f.design == "mirrored" && s.unit == "record" ? c.algorithm.batch : 0, why);
     if (const auto compressor = ParseCompressor(c.algorithm.compressor); !f.compressor.empty())
       check.Same("feedback.compressor", f.compressor, compressor.ok() ? compressor->text() : "none", why);
   }
