@@ -246,9 +246,16 @@ struct TrustedServer {
     void Merge(const Sum& other) { total.Merge(other.total); }
   };
 
+  // Whether nothing but the clipped update is asked for. Then it may come by its factors, in s.factored.
+  static bool Plain(const UpdateNoise& n, const Holding& own) {
+    return n.square == 0 && n.indicator == 0 && own.weight == 1;
+  }
+  static void SendFactored(const UpdateNoise& n, Up& up, Scratch& s) {
+    Bounded::ClipAndEntrust(s.factored, n.clip, up.update);
+  }
   // Takes s.update; Counted gives it back.
   static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
-    if (n.square == 0 && n.indicator == 0 && own.weight == 1)
+    if (Plain(n, own))
       Bounded::ClipAndEntrust(s.update, n.clip, up.update);
     else
       ClippedUpdate(n, s.update).Entrust(up.update, own.weight);

@@ -61,6 +61,7 @@ struct Scratch {
   ClipSpace clip;
   Private<LocalSpace> local;
   Private<Vec> update;
+  Private<FactoredVec> factored;  // an update that is only added to a sum
   NoiseBuffer noise;
   PrivUnitSpace unit;
   Released<Vec> released;

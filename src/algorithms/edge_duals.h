@@ -7,6 +7,9 @@
 //
 // An edge's multiplier moves in the rounds in which both of its ends sent, and is dropped at both when one
 // leaves for good. So λ_kl = −λ_lk always, bit for bit, and Σ_k γ_k = 0 whoever is late or leaves.
+#include <algorithm>
+
+#include "algorithms/edge_kernels.h"
 #include "algorithms/network.h"
 
 namespace tacit {
@@ -26,8 +29,11 @@ class EdgeDuals {
   template <class Note>
   void Hear(const Heard<Note>& heard) {
     const std::size_t d = w_.size();
-    if (heard.taken()) Copy(*heard.own().w, w_);
-    Fill(pull_, 0.0);
+    if (heard.taken()) {
+      TACIT_CHECK(heard.own().w->size() == d);
+      std::copy_n(heard.own().w->data(), d, w_.data());
+    }
+    std::fill_n(pull_.data(), d, 0.0);
     degree_ = 0;
     for (std::size_t i = 0; i < heard.size(); ++i) {
       double* lambda = lambda_.data() + i * d;
@@ -43,7 +49,7 @@ class EdgeDuals {
         continue;
       }
       const double step = heard.taken() && heard.fresh(i) ? rho_ : 0.0;
-      Edge(d, rho_, step, w_.data(), note.data(), lambda, pull_.data());
+      AddEdge(rho_, step, w_, note, Span(lambda, d), pull_);
     }
   }
 
@@ -55,15 +61,6 @@ class EdgeDuals {
   auto State() { return std::tie(w_, lambda_, pull_, degree_); }
 
  private:
-  __attribute__((noinline)) static void Edge(std::size_t d, double rho, double step,
-                                             const double* __restrict w, const double* __restrict other,
-                                             double* __restrict lambda, double* __restrict pull) {
-    for (std::size_t j = 0; j < d; ++j) {
-      lambda[j] += step * (w[j] - other[j]);                 // λ_kl ← λ_kl + ρ(w̃_k − w̃_l)
-      pull[j] += rho * (w[j] + other[j]) - lambda[j];
-    }
-  }
-
   const Problem* problem_;
   double rho_;
   Vec w_, lambda_, pull_;

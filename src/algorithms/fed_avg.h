@@ -119,6 +119,13 @@ struct FedAvg {
         : own_(std::move(own)), problem_(&problem), o_(&o) {}
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
+      if constexpr (requires { Trust::SendFactored(o_->noise, up, s); }) {
+        if (Trust::Plain(o_->noise, own_)) {
+          TrainFactored(own_, *problem_, w, o_->local, *in.t, s);
+          Trust::SendFactored(o_->noise, up, s);
+          return Ok{};
+        }
+      }
       TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
       return Trust::Send(o_->noise, *in.t, own_, up, s);
     }

@@ -89,12 +89,25 @@ inline void TakeUpdate(const LocalSpace& s, Vec& update, const View& w, const Ob
   for (std::size_t j = 0; j < w.size(); ++j) update[j] = s.y[j] - w[j];
 }
 
+inline void TakeFactored(const LocalSpace& s, FactoredVec& update, const View& w, const Objective& f,
+                         const Shard& own) {
+  if (s.factored) return f.FactorsOfUpdate(own, w, s.work, update);
+  update.columns = 0;
+  TakeUpdate(s, update.tail, w, f, own);
+}
+
 // The private update of one client, into s.update. `drift` may be private (a control variate).
 template <class Drift>
 void TrainLocally(const Holding& own, const Problem& problem, View w, const Drift& drift,
                   const LocalTraining& o, std::uint32_t round, Scratch& s) {
   own.data.Into<&LocalSteps>(s.local, *problem.f, w, drift, o, own.id, round);
   s.local.Into<&TakeUpdate>(s.update, w, *problem.f, own.data);
+}
+// The same into s.factored.
+inline void TrainFactored(const Holding& own, const Problem& problem, View w, const LocalTraining& o,
+                          std::uint32_t round, Scratch& s) {
+  own.data.Into<&LocalSteps>(s.local, *problem.f, w, View(), o, own.id, round);
+  s.local.Into<&TakeFactored>(s.factored, w, *problem.f, own.data);
 }
 
 }  // namespace tacit

@@ -24,10 +24,12 @@ class RollCall {
  public:
   virtual ~RollCall() = default;
   virtual Presence At(std::uint32_t round, std::uint32_t peer) const = 0;
+  virtual bool always() const { return false; }  // At is kHere for everyone in every round: nobody asks
 };
 class AlwaysHere final : public RollCall {
  public:
   Presence At(std::uint32_t, std::uint32_t) const override { return Presence::kHere; }
+  bool always() const override { return true; }
 };
 
 // What a runtime knows of a peer after its part of a round.

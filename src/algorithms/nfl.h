@@ -33,10 +33,9 @@ struct Nfl {
   static void Step(const Vec& sum, Vec& out, const Vec& w, const Vec& pull, const Problem& p,
                    const Factors& s) {
     out.resize(w.size());
-    const double keep = s.inverse_eta - p.l2, part = 1 / s.records;
-    for (std::size_t j = 0; j < w.size(); ++j) out[j] = keep * w[j] + pull[j] - part * sum[j];
+    Combine(s.inverse_eta - p.l2, w, pull, 1 / s.records, sum, out);
     p.g->AddSubgradient(-1.0, w, out);
-    Scale(1 / s.denominator, out);
+    Times(1 / s.denominator, out);
   }
 
   class Peer : public AdmmPeer {

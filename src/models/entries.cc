@@ -11,9 +11,13 @@ namespace {
 
 // y[0 … 4L) = start + Σ_k a(k) b(k)[0 … 4L), k ascending, in registers. With Part the last lanes hold `part`
 // of four outputs.
-template <std::size_t L, bool Part, class A, class B>
+struct AsItIs {
+  __attribute__((always_inline)) Lanes operator()(Lanes, Lanes sum) const { return sum; }
+};
+// What is stored is store(what was there, the sum), which may leave either alone.
+template <std::size_t L, bool Part, class A, class B, class S = AsItIs>
 __attribute__((always_inline)) inline void Strip(std::size_t count, const double* start, std::size_t part,
-                                                 A a, B b, double* y) {
+                                                 A a, B b, double* y, S store = {}) {
   const auto load = [part](const double* p, std::size_t i) __attribute__((always_inline)) {
     return Part && i + 1 == L ? LoadPart(p + kLanes * i, part) : Load(p + kLanes * i);
   };
@@ -25,6 +29,7 @@ __attribute__((always_inline)) inline void Strip(std::size_t count, const double
     for (std::size_t i = 0; i < L; ++i) sum[i] = MulAdd(c, load(row, i), sum[i]);
   }
   for (std::size_t i = 0; i < L; ++i) {
+    if constexpr (!std::is_same_v<S, AsItIs>) sum[i] = store(load(y, i), sum[i]);
     if (Part && i + 1 == L)
       StorePart(y + kLanes * i, sum[i], part);
     else
@@ -141,30 +146,44 @@ void TurnEntries(const Entries& x, Vec& t) {
 }
 
 void SparseProduct(Entries& x, const double* w, const double* start, std::size_t out, double* z) {
-  // Strip by strip: what a strip needs of w is copied together, at the beginning of a cache line. So it stays
-  // in the second-level cache, on few pages, while all rows pass; w itself may be larger than that cache.
-  constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8;
-  Lengthen(x.room, x.used.size() * kWidest * kLanes + kLine);
+  // Strip by strip, and a few used columns at a time: what these need of w is copied together, at the
+  // beginning of a cache line. So it stays in the first-level cache while all rows pass; w itself may be
+  // larger than any. A row's sum waits in z meanwhile.
+  constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8, kColumns = 128;
+  const std::size_t used = x.used.size(), blocks = std::max<std::size_t>(1, (used + kColumns - 1) / kColumns);
+  Lengthen(x.room, kColumns * kWidest * kLanes + kLine);
   double* room = x.room.data() + ToLine(x.room.data());
-  const std::size_t used = x.used.size();
+  // cut[b·rows + r]: the first entry of row r that is beyond the blocks before b.
+  Lengthen(x.cut, (blocks + 1) * x.rows);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    std::size_t b = 0, k = x.row_begin[r];
+    for (; k < x.row_begin[r + 1]; ++k)
+      for (; b <= x.rank[k] / kColumns; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
+    for (; b <= blocks; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
+  }
   ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
     constexpr std::size_t kStride = kLanes * lanes();
-    for (std::size_t i = 0; i < used; ++i) {
-      const double* ahead = w + x.used[std::min(i + kAhead, used - 1)] * out + o;
-      for (std::size_t k = 0; k < kStride; k += kLine) __builtin_prefetch(ahead + k);
-      const double* from = w + x.used[i] * out + o;
-      for (std::size_t k = 0; k < lanes(); ++k)
-        Store(room + i * kStride + k * kLanes,
-              partial() && k + 1 == lanes() ? LoadPart(from + k * kLanes, part) : Load(from + k * kLanes));
-    }
-    for (std::size_t r = 0; r < x.rows; ++r) {
-      const std::size_t first = x.row_begin[r];
-      const double* value = x.value.data() + first;
-      const std::uint32_t* at = x.rank.data() + first;
-      Strip<lanes(), partial()>(
-          x.row_begin[r + 1] - first, start ? start + o : nullptr, part,
-          [=](std::size_t k) { return value[k]; }, [=](std::size_t k) { return room + at[k] * kStride; },
-          z + r * out + o);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const std::size_t from_rank = b * kColumns, to_rank = std::min(from_rank + kColumns, used);
+      for (std::size_t i = from_rank; i < to_rank; ++i) {
+        const double* ahead = w + x.used[std::min(i + kAhead, used - 1)] * out + o;
+        for (std::size_t k = 0; k < kStride; k += kLine) __builtin_prefetch(ahead + k);
+        const double* from = w + x.used[i] * out + o;
+        for (std::size_t k = 0; k < lanes(); ++k)
+          Store(room + (i - from_rank) * kStride + k * kLanes,
+                partial() && k + 1 == lanes() ? LoadPart(from + k * kLanes, part) : Load(from + k * kLanes));
+      }
+      for (std::size_t r = 0; r < x.rows; ++r) {
+        const std::size_t first = x.cut[b * x.rows + r], count = x.cut[(b + 1) * x.rows + r] - first;
+        double* y = z + r * out + o;
+        const double* begin = b > 0 ? y : start ? start + o : nullptr;
+        if (count == 0 && b > 0) continue;
+        const double* value = x.value.data() + first;
+        const std::uint32_t* at = x.rank.data() + first;
+        Strip<lanes(), partial()>(
+            count, begin, part, [=](std::size_t k) { return value[k]; },
+            [=](std::size_t k) { return room + (at[k] - from_rank) * kStride; }, y);
+      }
     }
   });
 }
@@ -186,21 +205,26 @@ void UsedProduct(const Entries& x, std::size_t first, std::size_t count, const d
 
 namespace {
 
-template <bool Add>
-void OuterOf(const Entries& x, const double* d, std::size_t out, double* g) {
+// x: Entries or FactoredVec. kAdd: sums start from what is there; kSkip: and columns without entries are
+// left alone.
+template <bool kAdd, bool kSkip, class X, class S = AsItIs>
+void OuterOf(const X& x, const double* d, std::size_t out, double* g, S store = {}) {
   constexpr std::size_t kBlock = 128;  // columns whose part of g stays in the second-level cache
   for (std::size_t block = 0; block < x.columns; block += kBlock) {
     const std::size_t end = std::min(block + kBlock, x.columns);
     ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
       for (std::size_t j = block; j < end; ++j) {
         const std::size_t from = x.column_begin[j], to = x.column_begin[j + 1];
-        if (Add && from == to) continue;
+        if (kSkip && from == to) continue;
         const double* value = x.column_value.data() + from;
         const std::uint32_t* row = x.row.data() + from;
         double* y = g + j * out + o;
+        if constexpr (!std::is_same_v<S, AsItIs>)      // g is longer than the caches, and read once
+          for (std::size_t k = 0; k < kLanes * lanes(); k += 8)
+            __builtin_prefetch(g + std::min(j + 4, x.columns - 1) * out + o + k, 1);
         Strip<lanes(), partial()>(
-            to - from, Add ? y : nullptr, part, [=](std::size_t k) { return value[k]; },
-            [=](std::size_t k) { return d + row[k] * out + o; }, y);
+            to - from, kAdd ? y : nullptr, part, [=](std::size_t k) { return value[k]; },
+            [=](std::size_t k) { return d + row[k] * out + o; }, y, store);
       }
     });
   }
@@ -209,10 +233,38 @@ void OuterOf(const Entries& x, const double* d, std::size_t out, double* g) {
 }  // namespace
 
 void SparseOuter(const Entries& x, const double* d, std::size_t out, double* g) {
-  OuterOf<false>(x, d, out, g);
+  OuterOf<false, false>(x, d, out, g);
 }
 void AddSparseOuter(const Entries& x, const double* d, std::size_t out, double* g) {
-  OuterOf<true>(x, d, out, g);
+  OuterOf<true, true>(x, d, out, g);
+}
+
+void KeepFactors(const Entries& x, const double* d, std::size_t out, FactoredVec& v) {
+  const std::size_t entries = x.row_begin[x.rows], size = x.rows * out;
+  v.columns = x.columns;
+  v.out = out;
+  v.column_begin.assign(x.column_begin.begin(),
+                        x.column_begin.begin() + static_cast<std::ptrdiff_t>(x.columns) + 1);
+  Lengthen(v.row, entries);
+  Lengthen(v.column_value, entries);
+  Lengthen(v.factors, size + 8);
+  std::copy_n(x.row.data(), entries, v.row.data());
+  std::copy_n(x.column_value.data(), entries, v.column_value.data());
+  std::copy_n(d, size, v.factors.data() + ToLine(v.factors.data()));
+}
+
+void AddTimes(double t, const FactoredVec& v, Span total) {
+  TACIT_CHECK(total.size() == v.size());
+  OuterOf<false, true>(v, v.factors.data() + ToLine(v.factors.data()), v.out, total.data(),
+                       [t](Lanes there, Lanes sum)
+                           __attribute__((always_inline)) { return there + All(t) * sum; });
+  Axpy(t, v.tail, total.subspan(v.columns * v.out));
+}
+
+void Form(const FactoredVec& v, Vec& out) {
+  out.resize(v.size());
+  OuterOf<false, false>(v, v.factors.data() + ToLine(v.factors.data()), v.out, out.data());
+  Copy(v.tail, Span(out).subspan(v.columns * v.out));
 }
 
 }  // namespace tacit

@@ -22,7 +22,8 @@ struct Entries {
   Vec value, column_value;
   // The columns that have an entry, ascending: that of entry k is used[rank[k]].
   std::vector<std::uint32_t> used, rank, column_rank;
-  Vec room;  // of SparseProduct
+  Vec room;  // of SparseProduct, as is `cut`
+  std::vector<std::uint32_t> cut;
 };
 
 // Gathers these rows. False, with no rows in `out`: a third or more of the entries are not zero, and dense
@@ -44,5 +45,24 @@ void UsedProduct(const Entries& x, std::size_t first, std::size_t count, const d
 void SparseOuter(const Entries& x, const double* d, std::size_t out, double* g);
 // g[j·out + o] += the same, starting from what was there.
 void AddSparseOuter(const Entries& x, const double* d, std::size_t out, double* g);
+
+// A long vector kept as what it is made of. Coordinate j·out + o, j < columns, is Σ_r x[r][j] d[r·out + o],
+// the element of SparseOuter; the coordinates after these are `tail`. columns = 0: it is the tail alone.
+struct FactoredVec {
+  std::size_t columns = 0, out = 0;
+  std::vector<std::uint32_t> column_begin, row;  // as in Entries, of x
+  Vec column_value, factors, tail;  // d begins with the first cache line of `factors`
+  // At least the length of the vector (of the computed coordinates, in real arithmetic); not finite if it has
+  // none. Whoever sets the columns sets it; it says nothing where they are 0.
+  double length = 0;
+  std::size_t size() const { return columns * out + tail.size(); }
+};
+// Sets all but tail and length.
+void KeepFactors(const Entries& x, const double* d, std::size_t out, FactoredVec& v);
+// total ← total + t·v. Coordinates are formed, multiplied and added, with a rounding each: the same bits as
+// if v had been formed first, but for signs of zeros.
+void AddTimes(double t, const FactoredVec& v, Span total);
+// The vector, formed.
+void Form(const FactoredVec& v, Vec& out);
 
 }  // namespace tacit

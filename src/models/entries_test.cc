@@ -79,13 +79,60 @@ TEST(Entries, UsedColumnsAreEnoughForProductsOfRows) {
   }
 }
 
+// More used columns than are copied at once, and rows that have none of some.
+TEST(Entries, ProductsOverManyColumnsAreThePlainLoops) {
+  Entries x;
+  for (const std::size_t columns : {64u, 65u, 700u}) {
+    const std::size_t rows = 9, out = 13;
+    Dataset data = test::RandomData(Loss::kMlp, 2, rows, columns, 0.25, columns);
+    std::fill_n(data.value.begin(), columns, 0.0);                                // a row of zeros
+    for (std::size_t j = 100; j < columns; ++j) data.value[2 * columns + j] = 0.0;  // one that ends early
+    for (std::size_t j = 0; j + 100 < columns; ++j)
+      data.value[3 * columns + j] = 0.0;  // one that begins late
+    const Vec w = test::RandomVec(columns * out, 1.0, 1);
+    ASSERT_TRUE(GatherEntries(RowsOf(data).data(), rows, columns, x));
+    Vec z(rows * out, 3.0), plain(rows * out);
+    SparseProduct(x, w.data(), nullptr, out, z.data());
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t o = 0; o < out; ++o)
+        for (std::size_t j = 0; j < columns; ++j)
+          plain[r * out + o] = std::fma(data.row(r).value[j], w[j * out + o], plain[r * out + o]);
+    EXPECT_EQ(z, plain);
+  }
+}
+
+// A vector kept by its factors is added as if it had been formed.
+TEST(Entries, FactorsAreAddedAsTheVectorTheyMake) {
+  Entries x;
+  FactoredVec v;  // reused
+  for (const std::size_t columns : {150u, 3u})
+    for (const std::size_t out : {1u, 7u, 40u, 90u}) {
+      const std::size_t rows = 11;
+      const Dataset data = test::RandomData(Loss::kMlp, 2, rows, columns, 0.1, columns + out);
+      ASSERT_TRUE(GatherEntries(RowsOf(data).data(), rows, columns, x));
+      const Vec d = test::RandomVec(rows * out, 1.0, 3);
+      KeepFactors(x, d.data(), out, v);
+      v.tail = test::RandomVec(5, 1.0, 4);
+      ASSERT_EQ(v.size(), columns * out + 5);
+      Vec formed(3, 9.0), outer(columns * out);
+      Form(v, formed);
+      SparseOuter(x, d.data(), out, outer.data());
+      EXPECT_EQ(Vec(formed.begin(), formed.end() - 5), outer);
+      EXPECT_EQ(Vec(formed.end() - 5, formed.end()), v.tail);
+      Vec total = test::RandomVec(v.size(), 1.0, 5), plain = total;
+      AddTimes(0.3, v, total);
+      for (std::size_t j = 0; j < plain.size(); ++j) plain[j] += 0.3 * formed[j];
+      EXPECT_EQ(total, plain);
+    }
+}
+
 TEST(Entries, ManyEntriesAreLeftToDenseProducts) {
   Entries x;
   const Dataset full = test::RandomData(Loss::kMlp, 2, 4, 30, 1.0, 1);
   EXPECT_FALSE(GatherEntries(RowsOf(full).data(), 4, 30, x));
   EXPECT_EQ(x.rows, 0u);
   const Dataset sparse = test::Sparse(full);
-  EXPECT_TRUE(GatherEntries(RowsOf(sparse).data(), 4, 30, x));      // there is no dense form of these
+  EXPECT_TRUE(GatherEntries(RowsOf(sparse).data(), 4, 30, x));  // there is no dense form of these
   EXPECT_EQ(x.row_begin[4], 120u);
 }
 

@@ -23,6 +23,11 @@ struct HingeLink {
     const double slope = y * margin < 1.0 ? -y : 0.0;
     return margin == margin ? slope : margin;
   }
+  static Lanes Slopes(Lanes margin, Lanes label) {
+    const Lanes one = All(1.0), y = label > Lanes{} ? one : -one;
+    const Lanes slope = y * margin < one ? -y : Lanes{};
+    return margin == margin ? slope : margin;
+  }
   static double Curvature(double, double) { return 0.0; }
   static bool Right(double margin, double label) { return (margin >= 0) == (label > 0); }
   static Kink KinkOf(double label) { return label > 0 ? Kink{1.0, -1.0, 0.0} : Kink{-1.0, 0.0, 1.0}; }
@@ -43,6 +48,12 @@ struct SmoothedHingeLink {
     const double part = (1.0 - y * margin) / width;
     const double below = part > 1.0 ? 1.0 : part;
     return -y * (below < 0.0 ? 0.0 : below);
+  }
+  Lanes Slopes(Lanes margin, Lanes label) const {
+    const Lanes one = All(1.0), y = label > Lanes{} ? one : -one;
+    const Lanes part = (one - y * margin) / All(width);
+    const Lanes below = part > one ? one : part;
+    return -y * (below < Lanes{} ? Lanes{} : below);
   }
   double Curvature(double margin, double label) const {
     const double gap = 1.0 - Sign(label) * margin;

@@ -32,6 +32,71 @@ __attribute__((always_inline)) inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
 #endif
 }
 
+// What comparisons of Lanes give: all bits of a lane, or none.
+using LaneMask = long long __attribute__((vector_size(32), aligned(8), may_alias));
+
+// a where a > b, else b: b too where either is NaN.
+__attribute__((always_inline)) inline Lanes Max(Lanes a, Lanes b) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_max_pd(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// a where a < b, else b.
+__attribute__((always_inline)) inline Lanes Min(Lanes a, Lanes b) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_min_pd(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
+// The nearest integers, ties to even.
+__attribute__((always_inline)) inline Lanes Nearest(Lanes v) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_round_pd(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+  return Lanes{std::nearbyint(v[0]), std::nearbyint(v[1]), std::nearbyint(v[2]), std::nearbyint(v[3])};
+#endif
+}
+
+__attribute__((always_inline)) inline Lanes Abs(Lanes v) {
+  return Lanes(LaneMask(v) & ~LaneMask(Lanes{-0.0, -0.0, -0.0, -0.0}));
+}
+
+// Whether all lanes of a mask are set.
+__attribute__((always_inline)) inline bool Everywhere(LaneMask mask) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_movemask_pd(Lanes(mask)) == 0xf;
+#else
+  return (mask[0] & mask[1] & mask[2] & mask[3]) != 0;
+#endif
+}
+
+// v[I] in all lanes.
+template <int I>
+__attribute__((always_inline)) inline Lanes Spread(Lanes v) {
+#ifdef TACIT_LANES_AVX2
+  return _mm256_permute4x64_pd(v, I * 0x55);
+#else
+  return All(v[I]);
+#endif
+}
+
+// (v0 + v2) + (v1 + v3) of each of four.
+__attribute__((always_inline)) inline Lanes SumsOf(Lanes a, Lanes b, Lanes c, Lanes d) {
+#ifdef TACIT_LANES_AVX2
+  const __m256d ac = _mm256_add_pd(_mm256_permute2f128_pd(a, c, 0x20), _mm256_permute2f128_pd(a, c, 0x31));
+  const __m256d bd = _mm256_add_pd(_mm256_permute2f128_pd(b, d, 0x20), _mm256_permute2f128_pd(b, d, 0x31));
+  return _mm256_hadd_pd(ac, bd);
+#else
+  const auto sum = [](Lanes v) { return (v[0] + v[2]) + (v[1] + v[3]); };
+  return Lanes{sum(a), sum(b), sum(c), sum(d)};
+#endif
+}
+
 // Bit i says whether v[i] ≠ 0 (NaN is not 0).
 __attribute__((always_inline)) inline std::uint64_t NonZeros(Lanes v) {
 #ifdef TACIT_LANES_AVX2

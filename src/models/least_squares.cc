@@ -15,6 +15,7 @@ struct LeastSquaresLink {
     return 0.5 * r * r;
   }
   __attribute__((always_inline)) static double Slope(double margin, double label) { return margin - label; }
+  static Lanes Slopes(Lanes margin, Lanes label) { return margin - label; }
   static double Curvature(double, double) { return 1.0; }
   static double CurvatureSlope() { return 0.0; }
   static bool Right(double, double) { return false; }

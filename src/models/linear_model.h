@@ -8,6 +8,7 @@
 //   double Loss(double margin, double label);
 //   double Slope(double margin, double label);            without branches: called in blocks; at a kink
 //                                                         some subgradient; NaN if the margin is
+//   Lanes Slopes(Lanes margin, Lanes label);              Slope of four, the same bits; where it is cheap
 //   double Curvature(double margin, double label);        used if kHasCurvature
 //   double CurvatureSlope();                              where it is Lipschitz: how fast, at most
 //   bool Right(double margin, double label);              used if kHasAccuracy
@@ -73,6 +74,16 @@ class LinearModel final : public Objective {
   void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
     TACIT_CHECK(weight.size() == shard.size());
     AddRows(shard, ws.a, weight, ws.b, g);
+  }
+
+  bool ClippedSum(const Shard& shard, View x, double c, Span g) const override {
+    if constexpr (requires(Lanes v) { link_.Slopes(v, v); }) {
+      const std::optional<NarrowRows> rows = NarrowRowsOf(shard);
+      if (!rows || !(c >= kLeastLaneClip)) return false;
+      AddClipped(*rows, x, c, [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); }, g);
+      return true;
+    }
+    return false;
   }
 
   // y stays on a line: y_k = y − c_k a, whose margin is aᵀy − c_k‖a‖². So the steps are made on c alone, and

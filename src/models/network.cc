@@ -300,6 +300,23 @@ class Network final : public Objective {
     for (std::size_t j = tail; j < w.size(); ++j) update[j] = rest[j - tail] - w[j];
   }
 
+  void FactorsOfUpdate(const Shard& own, View w, const Workspace& ws, FactoredVec& update) const override {
+    const std::size_t m = own.size(), features = own.features();
+    const Layer layer = At(0, features);
+    const std::size_t h = layer.out, head = layer.bias + h;
+    if (ws.entries.rows != m) {
+      update.columns = 0;
+      return UpdateByFactors(own, w, ws, update.tail);
+    }
+    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = d + m * h;
+    KeepFactors(ws.entries, d, h, update);
+    update.tail.resize(w.size() - layer.bias);
+    std::fill_n(update.tail.data(), h, 0.0);
+    for (std::size_t s = 0; s < m; ++s) Axpy(1.0, View(d + s * h, h), Span(update.tail).first(h));
+    for (std::size_t j = head; j < w.size(); ++j) update.tail[j - layer.bias] = rest[j - head] - w[j];
+    update.length = LengthOfFactors(own, ws, View(update.tail).subspan(h));
+  }
+
   // weight·δ is one, the fused additions are m; one to spare.
   std::size_t Roundings(std::size_t records) const override { return records + 2; }
 
@@ -486,8 +503,60 @@ class Network final : public Objective {
     }
     TACIT_CHECK(place == m);
   }
+  // At least the length of the update, from the products of rows: with x_s the row and a 1 for the bias,
+  //   ‖Σ_s x_s d_sᵀ‖² = Σ_rs (x_r·x_s)(d_r·d_s) = G.
+  // Let S = Σ_s ‖x_s‖‖d_s‖. A computed product of rows errs by γ_{features+2}‖x_r‖‖x_s‖, one of factors by
+  // γ_{h+4}‖d_r‖‖d_s‖, and the sum has fewer than m² + 2 further roundings on a term's way: the computed G is
+  // off by at most γ_k S², k = features + h + m² + 16. The coordinates that are formed of the factors are
+  // sums of m fused products, so they are off by a vector no longer than γ_{m+1} S. `rest` is there as it is.
+  double LengthOfFactors(const Shard& own, const Workspace& ws, View rest) const {
+    const std::size_t m = own.size(), features = own.features(), h = out_[0];
+    const double* d = ws.factors.data() + ToLine(ws.factors.data());
+    const double* gram = d + m * h + rest.size() + m * h;
+    double sum = 0, spread = 0;
+    for (std::size_t r = 0; r < m; r += 2) {
+      const double *d0 = d + r * h, *d1 = r + 1 < m ? d0 + h : d0;
+      for (std::size_t s = 0; s <= std::min(r + 1, m - 1); s += 4) {
+        const double* e[4];
+        for (std::size_t i = 0; i < 4; ++i) e[i] = d + std::min(s + i, m - 1) * h;
+        Lanes p[4] = {}, q[4] = {};
+        const auto add = [&](Lanes a, Lanes b, auto load) __attribute__((always_inline)) {
+          for (std::size_t i = 0; i < 4; ++i) {
+            const Lanes v = load(e[i]);
+            p[i] = MulAdd(a, v, p[i]);
+            q[i] = MulAdd(b, v, q[i]);
+          }
+        };
+        std::size_t o = 0;
+        for (; o + kLanes <= h; o += kLanes)
+          add(Load(d0 + o), Load(d1 + o), [o](const double* v) { return Load(v + o); });
+        if (const std::size_t part = h - o; part != 0)
+          add(LoadPart(d0 + o, part), LoadPart(d1 + o, part),
+              [o, part](const double* v) { return LoadPart(v + o, part); });
+        double of[2][4];
+        Store(of[0], SumsOf(p[0], p[1], p[2], p[3]));
+        Store(of[1], SumsOf(q[0], q[1], q[2], q[3]));
+        for (std::size_t k = 0; k < 2 && r + k < m; ++k)
+          for (std::size_t i = 0; i < 4 && s + i <= r + k; ++i)
+            sum += (s + i < r + k ? 2.0 : 1.0) * gram[(r + k) * m + s + i] * of[k][i];
+      }
+    }
+    for (std::size_t s = 0; s < m; ++s) {
+      const double norm = own.norm(ws.order[s]);
+      spread += std::sqrt(norm * norm + 1.0) * LengthUp(View(d + s * h, h));
+    }
+    constexpr double kUnit = 0x1p-52;  // twice the unit roundoff: pays for 1/(1 − k·u), and these lines
+    const double k = static_cast<double>(features + h + m * m + 16) * kUnit;
+    spread *= 1.0 + static_cast<double>(m + 8) * kUnit;
+    const double head = std::sqrt((sum > 0 ? sum : 0.0) + k * spread * spread) * (1.0 + 8 * kUnit) +
+                        static_cast<double>(m + 2) * kUnit * spread;
+    const double tail = std::sqrt(NormSquared(rest)) * (1.0 + static_cast<double>(rest.size() + 16) * kUnit);
+    // 2⁻⁴⁸⁰ is for what underflows in squares. NaN stays NaN.
+    return std::sqrt(head * head + tail * tail) * (1.0 + 16 * kUnit) + 0x1p-480 + (sum - sum);
+  }
+
   // The sums of the first layer at w, and the products of rows; if every record is in one step only, those
-  // with the records of earlier steps alone.
+  // with the records of its own and earlier steps alone.
   void StartSums(const Shard& own, const BatchSteps& steps, View w, const Kept& kept, Workspace& ws) const {
     const std::size_t m = own.size(), features = own.features(), h = out_[0];
     const std::size_t blocks = (m + steps.batch - 1) / steps.batch;
@@ -503,7 +572,7 @@ class Network final : public Objective {
       if (steps.block.size() > blocks) return UsedProduct(x, 0, m, turned, kept.ones, m, m, kept.gram);
       for (std::size_t k = 0, at = 0; k < blocks; ++k) {
         const std::size_t count = std::min(steps.batch, m - steps.block[k] * steps.batch);
-        UsedProduct(x, at, count, turned, kept.ones, at, m, kept.gram + at * m);
+        UsedProduct(x, at, count, turned, kept.ones, at + count, m, kept.gram + at * m);
         at += count;
       }
       return;

@@ -498,6 +498,7 @@ TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
   };
   Workspace ws;      // reused from case to case, as by a thread
   Vec update;
+  FactoredVec factored;
   for (const auto& c : cases)
     for (const double density : {0.2, 1.0})
       for (const bool sparse : {false, true}) {
@@ -527,7 +528,49 @@ TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
         ASSERT_TRUE(f->StepsByFactors(own, steps, w, fresh));
         f->UpdateByFactors(own, w, fresh, again);
         EXPECT_EQ(update, again);
+        // By its factors it is the same vector, and its length a bound that is close.
+        f->FactorsOfUpdate(own, w, fresh, factored);
+        EXPECT_EQ(factored.columns > 0, sparse || density < 0.3);
+        Form(factored, again);
+        EXPECT_EQ(update, again);
+        if (factored.columns > 0) {
+          long double square = 0;
+          for (const double v : update) square += static_cast<long double>(v) * v;
+          EXPECT_GE(static_cast<long double>(factored.length), std::sqrt(square));
+          EXPECT_LT(factored.length, length * (1 + 1e-9));
+        }
       }
+}
+
+// Rows and slopes that all but cancel: the length that is computed from products of rows is still a bound.
+TEST(Factors, ALengthIsABoundHoweverMuchCancels) {
+  const auto f = *MakeObjective(ModelSpec{.loss = Loss::kMlp, .classes = 2, .hidden = {20}});
+  const std::size_t features = 200, m = 20;
+  FactoredVec factored;
+  Vec update;
+  for (const double scale : {1e-3, 1.0, 1e6, 1e100})
+    for (const double apart : {1.0, 1e-8, 1e-15, 0.0}) {
+      SCOPED_TRACE(testing::Message() << scale << ", " << apart);
+      Dataset data = RandomData(Loss::kMlp, 2, m, features, 0.2, 181);
+      for (std::size_t l = 1; l < m; l += 2) {      // pairs of nearly equal rows with opposite labels
+        for (std::size_t j = 0; j < features; ++j)
+          data.value[l * features + j] = data.value[(l - 1) * features + j] * (1 + apart);
+        data.label[l] = 1 - data.label[l - 1];
+      }
+      for (double& v : data.value) v *= scale;
+      test::FillNorms(data);
+      const Shard own(data, 0, m);
+      Workspace ws;
+      Vec w = RandomVec(f->dim(features), 0.1 / scale, 182);
+      const std::vector<std::uint32_t> block = {1, 0};
+      ASSERT_TRUE(f->StepsByFactors(own, {0.1, 10, block}, w, ws));
+      f->FactorsOfUpdate(own, w, ws, factored);
+      ASSERT_GT(factored.columns, 0u);
+      Form(factored, update);
+      long double square = 0;
+      for (const double v : update) square += static_cast<long double>(v) * v;
+      EXPECT_GE(static_cast<long double>(factored.length), std::sqrt(square));
+    }
 }
 
 TEST(Factors, AreLeftAloneWhereTheyDoNotPayOrCouldOverflow) {

@@ -91,6 +91,11 @@ class Objective {
   virtual void RecordNorms(const Shard&, View x, Workspace&, Span norm) const = 0;
   virtual void WeightedSum(const Shard&, View x, Workspace&, View weight, Span g) const = 0;
 
+  // g ← g + Σ_l min(1, c/norm[l]) ∇f_l(x), where one pass over the rows does what RecordNorms, weights
+  // as in clip_weight.h and WeightedSum do, with the same bits. False, with g untouched: there is no such
+  // way.
+  virtual bool ClippedSum(const Shard&, View /*x*/, double /*c*/, Span /*g*/) const { return false; }
+
   // y after `steps` steps y ← y − rate·∇f_l(y) on one record, where there is a shorter way than to make them
   // (false: there is none, and y is untouched). A step whose gradient cannot be measured is not made.
   virtual bool StepsOnRecord(const Shard&, std::size_t /*l*/, double /*rate*/, std::uint32_t /*steps*/,
@@ -106,6 +111,11 @@ class Objective {
   // measured contributes nothing. Up to rounding the result is that of the steps made one by one.
   virtual bool StepsByFactors(const Shard&, const BatchSteps&, View /*w*/, Workspace&) const { return false; }
   virtual void UpdateByFactors(const Shard&, View /*w*/, const Workspace&, Vec& /*update*/) const {}
+  // The same, by its factors where that is shorter: for whoever only adds it to a sum.
+  virtual void FactorsOfUpdate(const Shard& own, View w, const Workspace& ws, FactoredVec& update) const {
+    update.columns = 0;
+    UpdateByFactors(own, w, ws, update.tail);
+  }
 
   // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
   // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.

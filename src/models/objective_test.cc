@@ -696,5 +696,48 @@ TEST(Rows, NarrowRowsHaveTheBitsOfAnyOther) {
   }
 }
 
+// In one pass or in three: the same bits, around the pieces and groups that rows are taken in, with bounds
+// that clip none, some and all of them, with rows that cannot be measured, and added to what is there.
+TEST(Rows, ClippedInOnePassIsClippedInThree) {
+  struct {
+    Loss loss;
+    bool one_pass;
+  } const cases[] = {{Loss::kLeastSquares, true}, {Loss::kAbsoluteDeviation, true}, {Loss::kHuber, true},
+                     {Loss::kHinge, true},        {Loss::kSmoothedHinge, true},     {Loss::kLogistic, false}};
+  Workspace ws;
+  for (const auto& c : cases)
+    for (const std::size_t d : {4u, 8u, 12u, 16u})
+      for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 15u, 18u, 50u, 255u, 256u, 259u, 600u})
+        for (const bool strange : {false, true}) {
+          SCOPED_TRACE(testing::Message() << static_cast<int>(c.loss) << ", " << m << " x " << d);
+          Dataset data = test::RandomData(c.loss, 2, m + 5, d, 0.9, d + m);
+          for (std::size_t i = 2; strange && i < data.rows(); i += 7) {
+            const double worst[] = {kNan, kInfinity, 1e300, -1e160, 0.0};
+            data.value[i * d + i % d] = worst[i % 5];
+            data.norm[i] = i % 5 < 2 ? kInfinity : i % 5 == 4 ? data.norm[i] : std::abs(worst[i % 5]) * 2;
+            if (i % 3 == 0) data.label[i] = kNan;
+          }
+          const auto f = *MakeObjective(ModelSpec{.loss = c.loss, .threshold = kThreshold});
+          const Shard own(data, 3, m);
+          const Vec x = test::RandomVec(d, 1.0, 7);
+          for (const double clip : {0x1p-400, 1e-3, 1.0, 1e6}) {
+            Vec one(d, 0.25), three(d, 0.25), norm(m), weight(m);
+            f->RecordNorms(own, x, ws, norm);
+            for (std::size_t l = 0; l < m; ++l) {      // min(1, clip/norm), rounded down
+              if (!(norm[l] < 0x1p500)) continue;
+              const double q = clip / norm[l];
+              weight[l] = norm[l] <= clip ? 1.0 : std::fma(q, norm[l], -clip) > 0 ? NextDown(q) : q;
+            }
+            f->WeightedSum(own, x, ws, weight, three);
+            ASSERT_EQ(f->ClippedSum(own, x, clip, one), c.one_pass);
+            if (!c.one_pass) continue;
+            ASSERT_EQ(one, three);
+            ASSERT_TRUE(std::isfinite(Norm(one)));
+          }
+          Vec g(d);
+          EXPECT_FALSE(f->ClippedSum(own, x, 0x1p-401, g)) << "quotients may lose their digits";
+        }
+}
+
 }  // namespace
 }  // namespace tacit

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/round.h"
+#include "models/lanes.h"
 
 namespace tacit {
 namespace {
@@ -88,7 +89,17 @@ class WeightedL1Box final : public Regularizer {
     if (!std::isinf(radius_)) return false;
     CheckSize(x);
     if (weights_.empty() && weight_ == 0) return true;
-    for (std::size_t j = 0; j < x.size(); ++j) out[j] += a * Omega(j) * SignOf(x[j]);
+    if (weights_.empty()) {
+      const Lanes up = All(a * weight_);
+      std::size_t j = 0;
+      for (; j + kLanes <= x.size(); j += kLanes) {
+        const Lanes v = Load(x.data() + j);
+        Store(out.data() + j, Load(out.data() + j) + (v > Lanes{} ? up : v < Lanes{} ? -up : Lanes{}));
+      }
+      for (; j < x.size(); ++j) out[j] += a * weight_ * SignOf(x[j]);
+    } else {
+      for (std::size_t j = 0; j < x.size(); ++j) out[j] += a * weights_[j] * SignOf(x[j]);
+    }
     return true;
   }
 

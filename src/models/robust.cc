@@ -18,6 +18,11 @@ struct AbsoluteDeviationLink {
     const double sign = r > 0 ? 1.0 : r < 0 ? -1.0 : 0.0;
     return r == r ? sign : r;
   }
+  static Lanes Slopes(Lanes margin, Lanes label) {
+    const Lanes r = margin - label, one = All(1.0);
+    const Lanes sign = r > Lanes{} ? one : r < Lanes{} ? -one : Lanes{};
+    return r == r ? sign : r;
+  }
   static double Curvature(double, double) { return 0.0; }
   static bool Right(double, double) { return false; }
   static Kink KinkOf(double label) { return {label, -1.0, 1.0}; }
@@ -37,6 +42,11 @@ struct HuberLink {
     const double r = margin - label;
     const double below = r > threshold ? threshold : r;
     return below < -threshold ? -threshold : below;
+  }
+  Lanes Slopes(Lanes margin, Lanes label) const {
+    const Lanes r = margin - label, top = All(threshold);
+    const Lanes below = r > top ? top : r;
+    return below < -top ? -top : below;
   }
   double Curvature(double margin, double label) const {
     return std::abs(margin - label) <= threshold ? 1.0 : 0.0;

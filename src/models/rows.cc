@@ -134,32 +134,6 @@ void DenseMargins(const double* const* row, const double* x, std::size_t feature
     }
 }
 
-// The same sums for rows of 4·B features that lie one after the other, with x in registers.
-template <std::size_t B>
-void NarrowMargins(const double* rows, const double* x, std::size_t count, double* out) {
-  Lanes b[B];
-  for (std::size_t i = 0; i < B; ++i) b[i] = Load(x + 4 * i);
-  const auto sum = [&](const double* row) {
-    Lanes s = {};
-    for (std::size_t i = 0; i < B; ++i) s = MulAdd(Load(row + 4 * i), b[i], s);
-    return s;
-  };
-  std::size_t l = 0;
-#ifdef TACIT_LANES_AVX2
-  const auto halves = [](Lanes s) {      // (s0 + s2, s1 + s3)
-    return _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
-  };
-  for (; l + 2 <= count; l += 2) {
-    const double* row = rows + l * 4 * B;
-    _mm_storeu_pd(out + l, _mm_hadd_pd(halves(sum(row)), halves(sum(row + 4 * B))));
-  }
-#endif
-  for (; l < count; ++l) {
-    const Lanes s = sum(rows + l * 4 * B);
-    out[l] = (s[0] + s[2]) + (s[1] + s[3]);
-  }
-}
-
 template <std::size_t R>
 void DenseMarginsOf(const double* const* row, const double* x, std::size_t features, double* out,
                     std::size_t outputs) {
@@ -217,18 +191,31 @@ void AddDenseChunk(const double* const* row, const double* coefficient, std::siz
     }
 }
 
-// The same for rows of 4·B features that lie one after the other, with g in registers.
+// The same for rows of 4·B features, piece by piece; rows that do not lie one after the other are copied.
 template <std::size_t B>
-void AddNarrow(const double* rows, const double* weight, const double* coefficient, std::size_t count,
-               double* g) {
-  Lanes sum[B];
-  for (std::size_t i = 0; i < B; ++i) sum[i] = Load(g + 4 * i);
-  for (std::size_t l = 0; l < count; ++l) {
-    if (weight[l] == 0) continue;
-    const Lanes w = All(weight[l] * coefficient[l]);
-    for (std::size_t i = 0; i < B; ++i) sum[i] = MulAdd(w, Load(rows + (l * B + i) * 4), sum[i]);
+void AddNarrow(const Shard& shard, const double* dense, View weight, View coefficient, Span g) {
+  constexpr std::size_t kPiece = Narrow<B>::kPiece;
+  double w[kPiece], copy[kPiece * 4 * B];
+  const std::size_t m = weight.size();
+  for (std::size_t first = 0, done = 0; first < m; first += kPiece) {
+    const std::size_t n = std::min(m - first, kPiece);
+    const double* rows = dense != nullptr ? dense + first * 4 * B : copy;
+    if (dense == nullptr)
+      for (std::size_t l = 0; l < n; ++l) std::copy_n(shard.row(first + l).value, 4 * B, copy + l * 4 * B);
+    Coefficients(weight.data() + first, coefficient.data() + first, n, w);
+    Narrow<B>::Add(rows, w, n, g.data());
+    if (first + n - done >= shard.block()) shard.Done(done, first + n - done), done = first + n;
   }
-  for (std::size_t i = 0; i < B; ++i) Store(g + 4 * i, sum[i]);
+}
+template <std::size_t B>
+void NarrowMargins(const double* rows, const double* x, std::size_t count, double* out) {
+  const typename Narrow<B>::Point point(x);
+  std::size_t l = 0;
+  for (; l + 4 <= count; l += 4) point.Margins(rows + l * 4 * B, out + l);
+  if (l == count) return;
+  double last[4];
+  point.Margins(rows + l * 4 * B, count - l, last);
+  std::copy_n(last, count - l, out + l);
 }
 
 template <std::size_t G>
@@ -353,12 +340,12 @@ void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View wei
   }
   const double* const dense =
       shard.contiguous() ? shard.dataset().dense() + shard.begin() * features : nullptr;
-  if (outputs == 1 && dense != nullptr && m <= shard.block()) {
+  if (outputs == 1) {
     switch (features) {
-      case 4: return AddNarrow<1>(dense, weight.data(), coefficient.data(), m, g.data());
-      case 8: return AddNarrow<2>(dense, weight.data(), coefficient.data(), m, g.data());
-      case 12: return AddNarrow<3>(dense, weight.data(), coefficient.data(), m, g.data());
-      case 16: return AddNarrow<4>(dense, weight.data(), coefficient.data(), m, g.data());
+      case 4: return AddNarrow<1>(shard, dense, weight, coefficient, g);
+      case 8: return AddNarrow<2>(shard, dense, weight, coefficient, g);
+      case 12: return AddNarrow<3>(shard, dense, weight, coefficient, g);
+      case 16: return AddNarrow<4>(shard, dense, weight, coefficient, g);
       default: break;
     }
   }

@@ -2,11 +2,14 @@
 
 // The two sweeps over rows that every linear model consists of, and the bound that makes them safe to
 // clip. x and g hold `outputs` blocks of `features` numbers (outputs × features, row-major).
+#include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "core/vec.h"
 #include "data/dataset.h"
+#include "models/clip_weight.h"
 
 namespace tacit {
 
@@ -22,7 +25,10 @@ void Margins(const Shard&, View x, Vec& scratch, Span out);
 // addition fused with its product. A row of weight 0 is not read.
 //
 // A coordinate thus sees one rounding for weight·coefficient and one per row: with m rows
-// |computed − exact| ≤ γ_{m+1} Σ|terms|, but for underflow, which adds at most 2⁻¹⁰⁷⁴ a row.
+// |computed − exact| ≤ γ_{m+1} Σ|terms|, but for underflow, which adds at most 2⁻¹⁰⁷⁴ a row. Dense rows of
+// 4, 8, 12 or 16 features and one output are added in four sums, of the rows l mod 4, for at most 256 rows at
+// a time, and these to g: at most m additions of numbers that are not 0 where g is 0, and m + 1 where it is
+// not, so γ_{m+1} and γ_{m+2}.
 void AddRows(const Shard&, View coefficient, std::size_t outputs, View weight, Span g);
 
 // The same for one output and all rows of the shard, by its Columns where it has them. A coordinate then sees
@@ -43,6 +49,159 @@ __attribute__((always_inline)) inline double NormBound(double s, double a) {
   const double product = s * a;
   const double up = product * (1.0 + 0x1p-49) + std::numeric_limits<double>::min();
   return ((s == 0) | (a == 0)) ? product : up;
+}
+
+// Rows of 4, 8, 12 or 16 features, one after the other: what the kernels for narrow rows take.
+struct NarrowRows {
+  const double *value, *label, *norm;
+  std::size_t features, count;
+};
+inline std::optional<NarrowRows> NarrowRowsOf(const Shard& shard) {
+  const std::size_t n = shard.features();
+  if (shard.sparse() || !shard.contiguous() || n % 4 != 0 || n - 4 > 12 || shard.size() > shard.block())
+    return std::nullopt;
+  const Dataset& d = shard.dataset();
+  return NarrowRows{d.dense() + shard.begin() * n, d.label.data() + shard.begin(),
+                    d.norm.data() + shard.begin(), n, shard.size()};
+}
+
+// The kernels for rows of 4·B features that lie one after the other, four rows at a time.
+template <std::size_t B>
+struct Narrow {
+  // margin[l] = ⟨row_l, x⟩ of four rows, or of 1 … 3; four are written.
+  struct Point {
+    Lanes x[B];
+    explicit Point(const double* at) {
+      for (std::size_t i = 0; i < B; ++i) x[i] = Load(at + 4 * i);
+    }
+    __attribute__((always_inline)) Lanes Products(const double* row) const {
+      Lanes s = {};
+      for (std::size_t i = 0; i < B; ++i) s = MulAdd(Load(row + 4 * i), x[i], s);
+      return s;
+    }
+    __attribute__((always_inline)) void Margins(const double* rows, double* margin) const {
+      Store(margin,
+            SumsOf(Products(rows), Products(rows + 4 * B), Products(rows + 8 * B), Products(rows + 12 * B)));
+    }
+    __attribute__((always_inline)) void Margins(const double* rows, std::size_t count, double* margin) const {
+      const std::size_t one = count > 1 ? 4 * B : 0, two = count > 2 ? 8 * B : one;
+      Store(margin, SumsOf(Products(rows), Products(rows + one), Products(rows + two), Lanes{}));
+    }
+  };
+
+  // Σ_l w[l] row_l over the coordinates up to 4W: four sums side by side, of the rows l mod 4, for one would
+  // wait for the addition before. A row with w[l] = 0 is not read if kSkip.
+  template <std::size_t W, bool kSkip>
+  struct Sum {
+    Lanes s[4][W] = {};
+    __attribute__((always_inline)) void AddOne(const double* row, double w, Lanes (&sum)[W]) {
+      if (kSkip && w == 0) return;
+      for (std::size_t i = 0; i < W; ++i) sum[i] = MulAdd(All(w), Load(row + 4 * i), sum[i]);
+    }
+    __attribute__((always_inline)) void Add(const double* rows, const double* w) {
+      AddOne(rows, w[0], s[0]);
+      AddOne(rows + 4 * B, w[1], s[1]);
+      AddOne(rows + 8 * B, w[2], s[2]);
+      AddOne(rows + 12 * B, w[3], s[3]);
+    }
+    __attribute__((always_inline)) void Add(const double* rows, std::size_t count, const double* w) {
+      if (count >= 1) AddOne(rows, w[0], s[0]);
+      if (count >= 2) AddOne(rows + 4 * B, w[1], s[1]);
+      if (count >= 3) AddOne(rows + 8 * B, w[2], s[2]);
+    }
+    __attribute__((always_inline)) void To(double* g) const {
+      for (std::size_t i = 0; i < W; ++i)
+        Store(g + 4 * i, Load(g + 4 * i) + ((s[0][i] + s[2][i]) + (s[1][i] + s[3][i])));
+    }
+  };
+  template <std::size_t W, bool kSkip>
+  static void AddPart(const double* rows, const double* w, std::size_t count, double* g) {
+    Sum<W, kSkip> sum;
+    std::size_t l = 0;
+    for (; l + 4 <= count; l += 4) sum.Add(rows + l * 4 * B, w + l);
+    sum.Add(rows + l * 4 * B, count - l, w + l);
+    sum.To(g);
+  }
+  // g ← g + Σ_l w[l] row_l; a row with w[l] = 0 is not read.
+  static void Add(const double* rows, const double* w, std::size_t count, double* g) {
+    if constexpr (B >= 2) AddPart<2, true>(rows, w, count, g);
+    if constexpr (B >= 4) AddPart<2, true>(rows + 8, w, count, g + 8);
+    if constexpr (B % 2 == 1) AddPart<1, true>(rows + 4 * (B - 1), w, count, g + 4 * (B - 1));
+  }
+
+  static constexpr std::size_t kPiece = 256;  // rows that are added at once; more come in pieces
+
+  // g ← g + Σ_l weight_l·slope_l·row_l in one pass, with slope_l = slope(⟨row_l, x⟩, label_l) and weight_l
+  // that of clip_weight.h for NormBound(|slope_l|, norm_l): the same bits as Margins, NormBound, ClipFour and
+  // AddRows one after the other. slope(Lanes, Lanes) → Lanes, in each lane alone.
+  //
+  // A row's way from margin to sum is one long chain, and a processor looks ahead over two or three of them
+  // only. So margins come first, and while the quotients of some rows are under way others are added. What
+  // lies behind the rows is likely the next client's: it is fetched meanwhile.
+  template <class Slope>
+  static void AddClipped(const NarrowRows& rows, const double* x, double clip, Slope slope, double* g) {
+    constexpr std::size_t kApart = 16, kSums = B <= 2 ? B : 0;
+    double w[kPiece];
+    const Point point(x);
+    const Lanes c = All(clip);
+    for (std::size_t first = 0; first < rows.count; first += kPiece) {
+      const std::size_t count = std::min(rows.count - first, kPiece), full = count & ~std::size_t{3};
+      const double *value = rows.value + first * 4 * B, *label = rows.label + first,
+                   *norm = rows.norm + first;
+      LaneMask all = ~LaneMask{};
+      const auto weigh = [&](std::size_t l, Lanes y, Lanes length) __attribute__((always_inline)) {
+        const Lanes d = slope(Load(w + l), y);
+        // NormBound, but for the exact 0, whose weight is 1 as well.
+        const Lanes bound = Abs(d) * length * All(1.0 + 0x1p-49) + All(std::numeric_limits<double>::min());
+        const ClipLanes clipped = ClipFour(bound, c);
+        Store(w + l, Lanes(LaneMask(clipped.weight * d) & clipped.counts));
+        all &= clipped.counts;
+      };
+      const auto fetch = [&](std::size_t l) __attribute__((always_inline)) {
+        const double* next = value + (count + l) * 4 * B;
+        for (std::size_t i = 0; i < 2 * B; ++i) __builtin_prefetch(next + 8 * i);
+      };
+      for (std::size_t l = 0; l < full; l += 4) point.Margins(value + l * 4 * B, w + l);
+      if (full < count) {
+        const std::size_t rest = count - full;
+        point.Margins(value + full * 4 * B, rest, w + full);
+        weigh(full, LoadPart(label + full, rest), LoadPart(norm + full, rest));
+      }
+      Sum<kSums, false> sum;
+      const std::size_t ahead = kSums > 0 ? std::min(full, kApart) : full;
+      for (std::size_t l = 0; l < ahead; l += 4) {
+        fetch(l);
+        weigh(l, Load(label + l), Load(norm + l));
+      }
+      if constexpr (kSums > 0) {
+        std::size_t l = 0;
+        for (; l + kApart < full; l += 4) {
+          fetch(l + kApart);
+          weigh(l + kApart, Load(label + l + kApart), Load(norm + l + kApart));
+          sum.Add(value + l * 4 * B, w + l);
+        }
+        for (; l < full; l += 4) sum.Add(value + l * 4 * B, w + l);
+        sum.Add(value + full * 4 * B, count - full, w + full);
+        if (Everywhere(all)) [[likely]] {
+          sum.To(g);
+          continue;
+        }
+      }
+      Add(value, w, count, g);  // rows that may not be finite have w = 0
+    }
+  }
+};
+
+template <class Slope>
+void AddClipped(const NarrowRows& rows, View x, double clip, Slope slope, Span g) {
+  TACIT_CHECK(x.size() == rows.features && g.size() == rows.features && clip >= kLeastLaneClip);
+  switch (rows.features) {
+    case 4: return Narrow<1>::AddClipped(rows, x.data(), clip, slope, g.data());
+    case 8: return Narrow<2>::AddClipped(rows, x.data(), clip, slope, g.data());
+    case 12: return Narrow<3>::AddClipped(rows, x.data(), clip, slope, g.data());
+    case 16: return Narrow<4>::AddClipped(rows, x.data(), clip, slope, g.data());
+    default: TACIT_CHECK(false);
+  }
 }
 
 inline void Grow(Vec& v, std::size_t size) {

@@ -1,10 +1,10 @@
 #include "privacy/bounded.h"
 
-#include <bit>
 #include <cmath>
-#include <cstdint>
+#include <utility>
 
 #include "data/preprocess.h"
+#include "models/clip_weight.h"
 #include "models/lanes.h"
 #include "privacy/joint_release.h"
 
@@ -12,9 +12,6 @@ namespace tacit {
 namespace {
 
 constexpr double kUnitRoundoff = 0x1p-53;
-// Norms from here on count as not finite: C/norm stays far above the subnormals, where a product has no
-// relative error bound.
-constexpr double kLongest = 0x1p500;
 
 // γ_k, rounded up. k·u < 1 for any k below 2^53.
 double Gamma(std::size_t k) {
@@ -38,20 +35,16 @@ double MulDown(double a, double b) {
 // weight = min(1, c/norm), rounded down; a record that cannot be measured, or whose weight would lose its
 // digits, is the zero vector.
 void ClipWeights(View norm, double c, Span weight) {
-  if (!(c >= 0x1p-400)) {
+  if (!(c >= kLeastLaneClip)) {
     for (std::size_t l = 0; l < norm.size(); ++l)
-      weight[l] = !(norm[l] < kLongest) ? 0.0 : norm[l] <= c ? 1.0 : DivDown(c, norm[l]);
+      weight[l] = !(norm[l] < kLongestNorm) ? 0.0 : norm[l] <= c ? 1.0 : DivDown(c, norm[l]);
     return;
   }
-  // The same without branches or calls, for half the records are clipped or not as if by chance: for
-  // c < n < 2⁵⁰⁰ the quotient is normal, its residual exact, and the double below it one unit of its bits.
-  for (std::size_t l = 0; l < norm.size(); ++l) {
-    const double n = norm[l], q = c / n;
-    const std::uint64_t above = std::fma(q, n, -c) > 0 ? 1 : 0;
-    const double down = std::bit_cast<double>(std::bit_cast<std::uint64_t>(q) - above);
-    const double w = n <= c ? 1.0 : down;
-    weight[l] = n < kLongest ? w : 0.0;
-  }
+  std::size_t l = 0;
+  for (; l + kLanes <= norm.size(); l += kLanes)
+    Store(weight.data() + l, ClipFour(Load(norm.data() + l), All(c)).weight);
+  if (const std::size_t rest = norm.size() - l; rest != 0)
+    StorePart(weight.data() + l, ClipFour(LoadPart(norm.data() + l, rest), All(c)).weight, rest);
 }
 
 // Norm(x), the same bits: eight partial sums in the same order, as two vectors. Updates are long, and
@@ -85,6 +78,19 @@ double ProjectBy(Vec& x, L2Bound c) {
   const double radius = c.value() * (1 - Gamma(d + 8));
   if (radius < 0x1p-480) norm = NormUp(x);      // squares of such lengths underflow
   return norm > radius ? DivDown(radius, norm) : 1.0;
+}
+
+// The same for a vector that came with a bound on its length, which holds in real arithmetic. The radius pays
+// for the products' rounding.
+double ProjectBy(FactoredVec& v, L2Bound c) {
+  if (v.columns == 0) return ProjectBy(v.tail, c);
+  if (!(v.length < kLongestNorm)) {
+    v.tail.assign(v.size(), 0.0);
+    v.columns = 0;
+    return 1.0;
+  }
+  const double radius = c.value() * (1 - Gamma(v.size() + 8));
+  return v.length > radius ? DivDown(radius, v.length) : 1.0;
 }
 
 // The same in place.
@@ -142,7 +148,7 @@ Bounded Bounded::ClipWithSquare(Private<Vec>& v, L2Bound c, double lambda) {
 Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
   TACIT_CHECK(kappa > 0 && std::isfinite(kappa));
   Vec& x = v.value_;
-  const bool inside = Norm(x) <= c.value();      // false for what has no length
+  const bool inside = Norm(x) <= c.value();  // false for what has no length
   Project(x, c);
   x.push_back(inside ? 0.0 : -kappa);
   const double half = kappa / 2, square = MulUp(c.value(), c.value());
@@ -153,9 +159,10 @@ Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
 
 void Bounded::Entrust(Entrusted& out, double weight) const {
   TACIT_CHECK(terms_ == 1 && !unit_.person && !minimiser_);  // a minimiser may be far from 0
-  TACIT_CHECK(weight == 1 || (weight >= 0 && weight <= 1 - 0x1p-50));      // false for NaN
-  out.value_.assign(value_.begin(), value_.end());
-  if (weight != 1) Scale(weight, out.value_);
+  TACIT_CHECK(weight == 1 || (weight >= 0 && weight <= 1 - 0x1p-50));  // false for NaN
+  out.value_.columns = 0;
+  out.value_.tail.assign(value_.begin(), value_.end());
+  if (weight != 1) Scale(weight, out.value_.tail);
   out.weight_ = weight;
   out.factor_ = 1.0;
   out.given_ = true;
@@ -166,7 +173,16 @@ void Bounded::Entrust(Entrusted& out, double weight) const {
 
 void Bounded::ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out) {
   out.factor_ = ProjectBy(v.value_, c);
-  out.value_.swap(v.value_);
+  out.value_.columns = 0;
+  out.value_.tail.swap(v.value_);
+  out.given_ = out.moved_ = true;
+  out.weight_ = 1.0;
+  out.bound_ = out.length_ = c;
+}
+
+void Bounded::ClipAndEntrust(Private<FactoredVec>& v, L2Bound c, Entrusted& out) {
+  out.factor_ = ProjectBy(v.value_, c);
+  std::swap(out.value_, v.value_);
   out.given_ = out.moved_ = true;
   out.weight_ = 1.0;
   out.bound_ = out.length_ = c;
@@ -175,13 +191,16 @@ void Bounded::ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out) {
 void Bounded::Recall(const Entrusted& sent, Private<Vec>& v) {
   TACIT_CHECK(sent.given_);
   if (!sent.moved_) return;
-  v.value_.resize(sent.value_.size());
-  for (std::size_t j = 0; j < sent.value_.size(); ++j) v.value_[j] = sent.factor_ * sent.value_[j];
+  Form(sent.value_, v.value_);
+  Scale(sent.factor_, v.value_);
 }
 
 void EntrustedSum::Add(const Entrusted& v) {
   TACIT_CHECK(v.given_);
-  Take(v.value_, v.factor_, v.bound_, v.length_, 1, v.weight_);
+  if (v.value_.columns == 0) return Take(v.value_.tail, v.factor_, v.bound_, v.length_, 1, v.weight_);
+  if (count_ == 0) total_.assign(v.value_.size(), 0.0);
+  AddTimes(v.factor_, v.value_, total_);
+  Count(v.bound_, v.length_, 1, v.weight_);
 }
 
 void EntrustedSum::Take(const Vec& v, double factor, L2Bound bound, L2Bound length, std::uint32_t count,
@@ -190,16 +209,17 @@ void EntrustedSum::Take(const Vec& v, double factor, L2Bound bound, L2Bound leng
   if (count_ == 0) {
     total_.resize(v.size());
     for (std::size_t j = 0; j < v.size(); ++j) total_[j] = factor * v[j];
-    bound_ = bound;
-    length_ = length;
-    weight_ = weight;
   } else {
     TACIT_CHECK(v.size() == total_.size());
     Axpy(factor, v, total_);
-    if (bound > bound_) bound_ = bound;
-    if (length > length_) length_ = length;
-    weight_ += weight;
   }
+  Count(bound, length, count, weight);
+}
+
+void EntrustedSum::Count(L2Bound bound, L2Bound length, std::uint32_t count, double weight) {
+  if (count_ == 0 || bound > bound_) bound_ = bound;
+  if (count_ == 0 || length > length_) length_ = length;
+  weight_ = count_ == 0 ? weight : weight_ + weight;
   count_ += count;
 }
 
@@ -226,12 +246,14 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   const Shard& shard = data.value_;
   if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);
   const std::size_t m = shard.size();
-  s.norm_.resize(m);
-  s.weight_.resize(m);
   s.sum_.assign(x.size(), 0.0);
-  f.RecordNorms(shard, x, s.work_, s.norm_);
-  ClipWeights(s.norm_, c.value(), s.weight_);
-  f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
+  if (!f.ClippedSum(shard, x, c.value(), s.sum_)) {
+    s.norm_.resize(m);
+    s.weight_.resize(m);
+    f.RecordNorms(shard, x, s.work_, s.norm_);
+    ClipWeights(s.norm_, c.value(), s.weight_);
+    f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
+  }
   shard.Done(0, m);
   const std::size_t terms = std::max(m, shard.dataset().charged_terms);
   return Bounded(s.sum_, c, terms, f.Roundings(terms), UnitOf(shard.dataset()));
@@ -342,7 +364,7 @@ Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2B
     s.weight_.resize(n);
     s.term_.assign(x.size(), 0.0);
     f.RecordNorms(own, x, s.work_, s.norm_);
-    for (std::size_t l = 0; l < n; ++l) s.weight_[l] = s.norm_[l] < kLongest ? 1.0 : 0.0;
+    for (std::size_t l = 0; l < n; ++l) s.weight_[l] = s.norm_[l] < kLongestNorm ? 1.0 : 0.0;
     f.WeightedSum(own, x, s.work_, s.weight_, s.term_);
     Project(s.term_, c);
     Axpy(1.0, s.term_, s.sum_);
@@ -355,6 +377,19 @@ Bounded Bounded::SumByPerson(const Shard& shard, const Objective& f, View x, L2B
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, std::size_t roundings,
                              SumUnit unit) {
+  // A function of its arguments, and those of a run's releases are the same round after round.
+  struct Known {
+    Adjacency adjacency = Adjacency::kReplaceOne;
+    double c = 0;
+    std::size_t terms = 0, roundings = 0;
+    std::size_t unit = 0;
+    bool person = false;
+    bool operator==(const Known&) const = default;
+  };
+  thread_local Known known;
+  thread_local L2Bound answer{1.0};
+  const Known asked{adjacency, c.value(), terms, roundings, unit.terms, unit.person};
+  if (asked == known) return answer;
   const double factor = (adjacency == Adjacency::kReplaceOne ? 2.0 : 1.0) * static_cast<double>(unit.terms);
   if (adjacency == Adjacency::kAddOrRemove || unit.person) {  // the neighbour may have more
     terms += unit.terms;
@@ -363,7 +398,9 @@ L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, 
   if (terms == 0) return c;  // an empty client has nothing to move; any positive bound is true
   const double slack =
       roundings == 0 ? 0.0 : MulUp(MulUp(2 * Gamma(roundings), static_cast<double>(terms)), c.value());
-  return L2Bound::Proven(AddUp(MulUp(factor, c.value()), slack));
+  answer = L2Bound::Proven(AddUp(MulUp(factor, c.value()), slack));
+  known = asked;
+  return answer;
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency) const {

@@ -89,6 +89,9 @@ class Bounded {
   // Clip and Entrust at once, with weight 1: nothing is copied or scaled. The vector changes hands, with a
   // factor t ≤ C/‖v‖ that it is multiplied by where it is added; v is left with what `out` held.
   static void ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out);
+  // The same for a vector by its factors (models/entries.h), rows among them: `out` stays in the process.
+  // The length is the bound that came with it; t·v is in the ball for the coordinates that are then added.
+  static void ClipAndEntrust(Private<FactoredVec>& v, L2Bound c, Entrusted& out);
   // For the client that needs what it sent: the clipped v again, if the vector changed hands. (After Entrust,
   // v is what it was.)
   static void Recall(const Entrusted& sent, Private<Vec>& v);
@@ -156,7 +159,7 @@ class Entrusted {
  private:
   friend class Bounded;
   friend class EntrustedSum;
-  Vec value_;
+  FactoredVec value_;
   double factor_ = 1.0;  // the term is factor_·value_, in the ball in real arithmetic
   bool given_ = false;  // false: value_ is only memory to be used again
   bool moved_ = false;  // the client has it no more
@@ -190,6 +193,7 @@ class EntrustedSum {
 
  private:
   void Take(const Vec& v, double factor, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
+  void Count(L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   Vec total_;
   L2Bound bound_{1.0}, length_{1.0};  // the largest; count from the first term on
   double weight_ = 0;  // so does this

@@ -7,6 +7,7 @@
 
 #include "core/rng.h"
 #include "data/preprocess.h"
+#include "models/lanes.h"
 #include "models/test_data.h"
 #include "privacy/mechanism.h"
 
@@ -159,6 +160,44 @@ TEST(Entrusted, ATermIsTheClippedVectorBitForBitWhoeverAppliesTheFactor) {
     Private<Vec> back;
     Bounded::Recall(sent, back);
     EXPECT_EQ(Opened(Bounded::Clip(back, L2Bound::Proven(2 * c))), term);
+  }
+}
+
+// A vector that comes by its factors: in the ball by the length that comes with it, and nothing without one.
+TEST(Entrusted, AFactoredVectorIsClippedByItsLength) {
+  const Vec d = {3, 4, 0, 1};      // two rows of factors, two outputs
+  for (const double length : {5.5, 1e10, 0.5, kInf, kNan, 0x1p500}) {
+    SCOPED_TRACE(length);
+    FactoredVec v;
+    v.columns = v.out = 2;
+    v.column_begin = {0, 1, 2};
+    v.row = {0, 1};
+    v.column_value = {1.0, -1.0};      // (3, 4) and −(0, 1)
+    v.factors.resize(d.size() + 8);
+    std::copy(d.begin(), d.end(), v.factors.begin() + static_cast<std::ptrdiff_t>(ToLine(v.factors.data())));
+    v.tail = {0.5};
+    v.length = length;
+    const Vec whole = {3, 4, 0, -1, 0.5};
+    Private<FactoredVec> p(std::move(v));
+    Entrusted sent;
+    Bounded::ClipAndEntrust(p, L2Bound{1.0}, sent);
+    EXPECT_EQ(sent.dim(), 5u);
+    EntrustedSum sum;
+    sum.Reset();
+    sum.Add(sent);
+    const Vec once = Opened(sum.Total());
+    EXPECT_EQ(sum.Total().bound(), L2Bound{1.0});
+    const double t = !(length < 0x1p500) ? 0.0 : length > 1 ? 1 / length : 1.0;
+    for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(once[j], t * whole[j], 1e-14);
+    if (length > 1) {
+      EXPECT_LE(Length(once), 1.0L);
+    }
+    sum.Add(sent);      // the second term is added to the first
+    const Vec twice = Opened(sum.Total());
+    for (std::size_t j = 0; j < 5; ++j) EXPECT_EQ(twice[j], 2 * once[j]);
+    Private<Vec> back;
+    Bounded::Recall(sent, back);
+    EXPECT_EQ(Opened(Bounded::Clip(back, L2Bound{1e9})), once);
   }
 }
 

@@ -253,9 +253,11 @@ void LatticeNormalsBy(Simd simd, double c, NoiseRng& rng, std::span<std::int64_t
 
 LatticeScale LatticeScale::For(double sigma) {
   TACIT_CHECK(sigma >= 0x1p-1000 && sigma <= 0x1p1000);
-  int exponent;
-  const double mantissa = std::frexp(sigma, &exponent);  // σ = mantissa·2^exponent, mantissa ∈ [½, 1)
-  return {mantissa * 0x1p31, exponent - 31};
+  // σ = 1.f·2^e, a normal double: c = 1.f·2^30, g = 2^(e − 30).
+  const auto bits = std::bit_cast<std::uint64_t>(sigma);
+  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
+  return {std::bit_cast<double>(fraction | std::uint64_t{1023 + 30} << 52),
+          static_cast<int>(bits >> 52) - 1023 - 30};
 }
 
 void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, LatticeCounters* counters) {

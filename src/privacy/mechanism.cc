@@ -1,8 +1,11 @@
 #include "privacy/mechanism.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
+#include "models/lanes.h"
 #include "privacy/float_gaussian.h"
 #include "privacy/lattice_sampler.h"
 
@@ -12,6 +15,9 @@ namespace {
 GaussianEvent Gaussian(double sensitivity, NoiseStd sigma) {
   return {Mu::Proven(DivUp(sensitivity, sigma.value())), L2Bound::Proven(sensitivity), sigma};
 }
+
+// 2^e, for exponents of normal doubles.
+double PowerOfTwo(int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); }
 
 constexpr double kGridRatio = 0x1p-30;      // g ≤ σ·2⁻³⁰
 constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; CheckRange keeps them away
@@ -55,7 +61,7 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
 }
 
 PrivacyEvent LatticeGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const {
-  const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
+  const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
   // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
   return Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
 }
@@ -70,7 +76,7 @@ Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
                 "lattice_gaussian: noise of std {:.3g} is outside [1e-301, 1e301]; change privacy.clip or "
                 "privacy.epsilon, or lower algorithm.rounds",
                 sigma.value());
-  const double grid = std::ldexp(1.0, LatticeScale::For(sigma.value()).grid_exponent);
+  const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
   if (max_abs / grid + 0x1p40 < kLargest) return Ok{};
   return Fail(
       Code::kInvalidArgument,
@@ -86,12 +92,23 @@ void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, Noise
 
 void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
   const int e = LatticeScale::For(sigma.value()).grid_exponent;
-  const double to_grid = std::ldexp(1.0, -e), from_grid = std::ldexp(1.0, e);  // exact powers of two
-  for (std::size_t j = 0; j < value.size(); ++j) {
-    const double scaled = value[j] * to_grid, above = scaled > -kLargest ? scaled : -kLargest;  // NaN too
-    const double q = above < kLargest ? above : kLargest;
-    const std::int64_t k = static_cast<std::int64_t>(std::nearbyint(q)) + noise.lattice[j];
-    out[j] = static_cast<double>(k) * from_grid;  // of the integer alone: post-processing
+  const double to_grid = PowerOfTwo(-e), from_grid = PowerOfTwo(e);  // exact
+  // Integers in doubles: the sum of value and noise is rounded to a double once, as the conversion of an
+  // exact integer would, and so a function of that integer alone: post-processing.
+  const auto four = [&](Lanes v, const std::int64_t* k) {
+    const Lanes q = Min(Max(v * All(to_grid), All(-kLargest)), All(kLargest));  // NaN becomes −kLargest
+    const Lanes drawn = {static_cast<double>(k[0]), static_cast<double>(k[1]), static_cast<double>(k[2]),
+                         static_cast<double>(k[3])};
+    return (Nearest(q) + drawn) * All(from_grid);
+  };
+  const std::size_t d = value.size();
+  std::size_t j = 0;
+  for (; j + kLanes <= d; j += kLanes)
+    Store(out.data() + j, four(Load(value.data() + j), noise.lattice.data() + j));
+  if (const std::size_t rest = d - j; rest != 0) {
+    std::int64_t k[kLanes] = {};
+    std::copy_n(noise.lattice.data() + j, rest, k);
+    StorePart(out.data() + j, four(LoadPart(value.data() + j, rest), k), rest);
   }
 }
 

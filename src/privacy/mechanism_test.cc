@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/test_data.h"
@@ -91,6 +92,27 @@ TEST(LatticeGaussian, ReleasesTheQuantisedSumPlusIntegersExactly) {
     const double k = (*s.out)[j] / g;
     EXPECT_EQ(k, std::nearbyint(k));
     EXPECT_EQ(static_cast<std::int64_t>(k), std::llrint(v[j] / g) + noise[j]);
+  }
+}
+
+// Sums far beyond the 53 bits of a double: the integer that is released is the nearest double, as if it had
+// been added exactly; beyond 2⁶¹ steps, and for what is no number, it is projected.
+TEST(LatticeGaussian, LargeSumsAreIntegersThatRoundOnce) {
+  const LatticeGaussian lattice;
+  const double sigma = 0.75, g = std::ldexp(1.0, LatticeScale::For(sigma).grid_exponent);
+  const Vec steps = {0x1p53 + 2, -0x1p53 - 4, 0x1.8p55, 0x1p60, -0x1p60, 0x1p61, 1e30, -1e30, 0.5, 1.5, -0.5};
+  Vec v;
+  for (const double k : steps) v.push_back(k * g);
+  Setting s(v);
+  Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+  ASSERT_TRUE(s.Release(lattice, NoiseStd{0.75}, ledger, L2Bound{1e40}).ok());
+  NoiseRng rng = NoiseRng::Replayable(kId);
+  std::vector<std::int64_t> noise(v.size());
+  LatticeNormals(LatticeScale::For(sigma).c, rng, noise);
+  for (std::size_t j = 0; j < v.size(); ++j) {
+    const double k = std::clamp(steps[j], -0x1p61, 0x1p61);
+    const auto exact = static_cast<std::int64_t>(std::nearbyint(k)) + noise[j];
+    EXPECT_EQ((*s.out)[j], static_cast<double>(exact) * g);
   }
 }
 

@@ -44,7 +44,7 @@ class GraphRuntime {
     for (std::size_t t = first; t < rounds.size(); ++t) {
       RoundReport report{.round = rounds[t], .last = t + 1 == rounds.size()};
       TACIT_OK(watcher.before(report.round));
-      for (std::uint32_t k = 0; k < peers.size(); ++k)
+      for (std::uint32_t k = 0; k < peers.size() && !who.always(); ++k)
         if (who.At(report.round, k) == Presence::kGone) Remove(graph, k);
       TACIT_OK(Round(graph, peers, static_cast<std::uint32_t>(t), who, report));
       TACIT_OK(watcher.after(report));
@@ -66,9 +66,14 @@ class GraphRuntime {
     for (const std::uint32_t l : graph.of(k)) --standing_[l].degree;
   }
 
-  // f(k, lane) for every peer, in chunks that threads take from a queue.
+  // f(k, lane) for every peer, in chunks that threads take from a queue. Nothing is summed over a chunk, so
+  // that it may depend on the number of threads.
   template <class F>
   void ForEach(std::size_t peers, F f) {
+    if (pool_.size() == 1) {
+      for (std::size_t k = 0; k < peers; ++k) f(k, lanes_[0]);
+      return;
+    }
     const std::size_t chunk = std::clamp<std::size_t>(peers / 64, 1, 64);
     std::atomic<std::size_t> next{0};
     pool_.Run([&](unsigned lane) {
@@ -83,8 +88,10 @@ class GraphRuntime {
     std::optional<Error> error;
     std::size_t error_peer = peers.size();
     std::mutex mutex;  // guards the error
+    const bool always = who.always();
     const auto here = [&](std::size_t k) {
-      return !standing_[k].gone && who.At(report.round, static_cast<std::uint32_t>(k)) == Presence::kHere;
+      return always ||
+             (!standing_[k].gone && who.At(report.round, static_cast<std::uint32_t>(k)) == Presence::kHere);
     };
     ForEach(peers.size(), [&](std::size_t k, Lane& lane) {
       PeerStanding& own = standing_[k];

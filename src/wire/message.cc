@@ -13,10 +13,16 @@ bool AllFinite(View v) {
       const Lanes x = Load(v.data() + i + k * kLanes);
       sum[k] += x - x;
     }
-  double rest = 0;
-  for (; i < v.size(); ++i) rest += v[i] - v[i];
-  const Lanes all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  return ((all[0] + all[1]) + (all[2] + all[3])) + rest == 0;
+  Lanes all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  for (; i + kLanes <= v.size(); i += kLanes) {
+    const Lanes x = Load(v.data() + i);
+    all += x - x;
+  }
+  if (i < v.size()) {
+    const Lanes x = LoadPart(v.data() + i, v.size() - i);
+    all += x - x;
+  }
+  return Everywhere(LaneMask(all == Lanes{}));
 }
 
 }  // namespace tacit
