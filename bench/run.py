@@ -129,6 +129,34 @@ def nfl():
         peers.close()
 
 
+def fcrn():
+    """The solver of DP-FCRN: without noise beside NumPy, and certified rounds beside their two halves."""
+    ours = Program(os.path.join(PROGRAMS, "fcrn_bench"))
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "fcrn_peers.py")) if has("numpy") else None
+    if peers is None:
+        missing("NumPy is not installed (scripts/setup bench): no comparison of cubic solvers")
+    size = "40 2000 200 50"
+    answers = {name: [] for name in ("plane", "steps", "round", "bare", "sampler", "numpy plane", "numpy steps")}
+    for _ in range(TURNS):
+        for name in ("plane", "steps", "round", "bare", "sampler"):
+            answers[name].append(ours.ask(f"{name} {size} {SECONDS}"))
+        for name in ("plane", "steps") if peers else ():
+            answers["numpy " + name].append(peers.ask(f"{name} {size} {SECONDS}"))
+    what = "cubic solver without noise, 40 clients, d = 2000, tau = 50"
+    for name, note, target in (("plane", "", 10), ("steps", ", in a box", None)):
+        us = least(answers[name])
+        if peers:
+            row(what + note, us, "us", least(answers["numpy " + name]), "NumPy, batched", target)
+        else:
+            row(what + note, us, "us")
+    both, whole = least(answers["bare"]) + least(answers["sampler"]), least(answers["round"])
+    row("certified round on 200 coordinates, the same size", whole, "us", target=1.3 * both,
+        note=f"{whole / both:.2f} of solver and sampler alone")
+    ours.close()
+    if peers:
+        peers.close()
+
+
 def google(program, **environment):
     out = subprocess.run([os.path.join(PROGRAMS, program), "--benchmark_format=json"], capture_output=True, text=True,
                          env={**os.environ, **environment}, check=True).stdout
@@ -366,7 +394,7 @@ if results["load"] > results["cores"] - 1:
     missing(f"the load average is {results['load']:.1f}: two threads cannot be measured beside other work, and single "
             "figures are a few per cent high")
 results["peers"] = {m: has(m) for m in ("numpy", "scipy", "torch", "pfl", "dp_accounting", "prv_accountant")}
-parts = {"primal-dual": primal_dual, "nfl": nfl, "ef21": ef21, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
+parts = {"primal-dual": primal_dual, "nfl": nfl, "fcrn": fcrn, "ef21": ef21, "noise": noise, "networks": networks, "federated": federated, "accountants": accountants}
 wanted = sys.argv[1:] or list(parts)
 for name, run in parts.items():
     if name in wanted:

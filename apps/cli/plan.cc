@@ -6,6 +6,7 @@
 #include "experiment/feedback_plan.h"
 #include "experiment/network_plan.h"
 #include "experiment/run.h"
+#include "experiment/second_order_plan.h"
 #include "privacy/gdp.h"
 
 namespace tacit::cli {
@@ -101,10 +102,33 @@ void PrintFeedback(const Plan& p) {
                          Digits(*f.least_epsilon)));
 }
 
+// The constants of DP-FCRN, and in paper mode what its calibration rests on.
+void PrintSecondOrder(const Plan& p) {
+  const SecondOrderPlan& s = *p.second_order;
+  const DpFcrn::Options& o = s.options;
+  if (o.design != DpFcrn::Design::kGradient)
+    Line("cubic term", fmt::format("M = {}, how fast Hessians change at most", Digits(o.solver.cubic)));
+  if (o.design == DpFcrn::Design::kFull || o.design == DpFcrn::Design::kSubspace)
+    Line("solver",
+         fmt::format("τ = {}: {} noisy steps of size 2/(μ(s + 2)), μ = {}; no longer than {} in all", o.steps,
+                     o.Releases(), Digits(o.solver.curvature), Digits(s.diameter)));
+  if (p.mode != "paper") return;
+  Line("(9)", fmt::format("τ = {} local iterations{}", Digits(s.printed_steps),
+                          s.printed_steps < 1 ? ": less than one, so the model never moves" : ""));
+  Line("(6)",
+       fmt::format("two records' selected gradients are {} apart by the paper and up to {} in truth, since "
+                   "the cubic term does not cancel",
+                   Digits(s.printed_sensitivity), Digits(s.true_sensitivity)));
+  if (p.account)
+    Line("if (6) held",
+         fmt::format("the noise of (7) would have a certified ε of {}", EpsilonText(s.granted_epsilon)));
+}
+
 void PrintTheory(const Plan& p) {
   fmt::print("\n{}\n", Styled(stdout, Style::kBold, "Theory"));
   if (p.network) return PrintNetwork(p);
   if (p.feedback) return PrintFeedback(p);
+  if (p.second_order) return PrintSecondOrder(p);
   if (p.gamma > 0)
     Line("step", fmt::format("γ = {} of at most min{{1/4, 1/L_f}} = {}  (L_f = {}, μ_f = {})",
                              Digits(p.gamma), Digits(p.gamma_max), Digits(p.l_f), Digits(p.mu_f)));
@@ -121,6 +145,42 @@ void PrintTheory(const Plan& p) {
              "{}: {} of the noise of equal rounds is left at the end; its variance over all rounds is {} "
              "times theirs",
              a.name, Digits(a.last), Digits(a.mean)));
+}
+
+// What a round on a sample of records releases.
+void PrintRounds(const Plan& p, bool exposed, const char* noise) {
+  const SecondOrderPlan& s = *p.second_order;
+  const DpFcrn::Options& o = s.options;
+  const bool sampled = o.sampling.sample.kind != SampleKind::kFull;
+  Line("records",
+       o.sampling.cycle
+           ? fmt::format("the next {} of a client in a round, in an order that is no secret", o.sampling.size)
+       : !sampled ? std::string("all of a client's in every round")
+                  : fmt::format("{}{} of a client's {} in a round, a secret sample drawn anew: rate {}",
+                                Grouped(o.sampling.size),
+                                o.sampling.sample.kind == SampleKind::kPoisson ? " in the mean" : "",
+                                s.least_records == s.most_records
+                                    ? Grouped(s.most_records)
+                                    : Grouped(s.least_records) + " to " + Grouped(s.most_records),
+                                Digits(o.sampling.sample.rate.value())));
+  const std::string where =
+      s.coordinates == p.dim
+          ? fmt::format("all {} coordinates", p.dim)
+          : fmt::format("{} of {} coordinates, the same for all clients", s.coordinates, p.dim);
+  const std::string what =
+      o.design == DpFcrn::Design::kGradient
+          ? fmt::format("the sum of a sample's gradients on {}, clipped to {} each", where, Digits(p.clip))
+      : o.design == DpFcrn::Design::kOnce
+          ? fmt::format(
+                "the sums of a sample's gradients and Hessians on {}, clipped to {} and {} each, once", where,
+                Digits(p.clip), Digits(o.clip_hessian))
+          : fmt::format(
+                "{} gradients of a sample's cubic model on {}, terms clipped to {}{} each", o.Releases(),
+                where, Digits(p.clip),
+                o.clip_hessian > 0 ? fmt::format(" + {} times the step", Digits(o.clip_hessian)) : "");
+  Line("release",
+       exposed ? what + ", without noise"
+               : fmt::format("{}; sensitivity {} at first, {} noise", what, Digits(p.sensitivity), noise));
 }
 
 Result<int> Run(const Common& common, const std::string& file, bool all) {
@@ -202,6 +262,8 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
              Digits(p.clip), DigitsUp(PureCost(p.randomizer->direction().event()).value()),
              Digits(p.randomizer->direction().gamma()),
              DigitsUp(PureCost(p.randomizer->length().event()).value()), p.randomizer->length().k() + 1));
+  else if (p.second_order)
+    PrintRounds(p, exposed, noise);
   else if (p.network && p.network->argmin)
     Line("release", exposed ? std::string("every peer's minimiser, without noise")
                             : fmt::format("every peer's minimiser, records' gradients {} norm {} each; "

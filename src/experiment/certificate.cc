@@ -5,6 +5,7 @@
 #include "core/sha256.h"
 #include "experiment/json_number.h"
 #include "experiment/run.h"
+#include "experiment/second_order_plan.h"
 #include "privacy/gdp.h"
 #include "privacy/mechanism.h"
 
@@ -175,9 +176,10 @@ json Certificate(const RunResult& r, const Config& c) {
                      "every client's clipped update, and with the noise"
       : central    ? "every client, and anyone who sees the models, but not the server: it is "
                      "trusted with every client's clipped update, and with the noise"
-      : p.sampled_records != 0 ? "the server, every other client, and anyone who sees all messages, but not "
-                                 "anyone who sees which of its "
-                                 "records a client samples: local differential privacy, no trusted party"
+      : p.sampled_records != 0 ||
+              (p.second_order && p.second_order->options.sampling.sample.kind != SampleKind::kFull)
+          ? "the server, every other client, and anyone who sees all messages, but not anyone who sees which "
+            "of its records a client samples: local differential privacy, no trusted party"
       : p.network ? "every other client, its neighbours among them, all of them together, and anyone who "
                     "sees all notes: local differential privacy, no server and no trusted party"
                   : "the server, every other client, and anyone who sees all messages: local "
@@ -256,6 +258,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"clients", p.clients},
       {"network", network},
       {"feedback", FeedbackJson(p)},
+      {"second_order", SecondOrderJson(p)},
       {"data",
        {{"source", c.data.source},
         {"rows", p.rows},
@@ -310,6 +313,20 @@ std::string CertificateText(const json& j) {
     line("weights", fmt::format("by numbers of records, at most {}: those of {} clients with so many",
                                 weights.at("most_records").get<std::size_t>(),
                                 fmt::format("{:.6g}", weights.at("total").get<double>())));
+  const json samples = j.value("second_order", json(nullptr));
+  if (!samples.is_null()) {
+    const std::string kind = samples.at("record_sampling"), design = samples.at("design");
+    const auto b = samples.at("sample_records").get<std::size_t>();
+    line("records",
+         kind == "full" ? "all of a client's in every round"
+         : kind == "cycle"
+             ? "in an order that is no secret"
+             : fmt::format("{}{} of a client's in a round, a secret sample: rate {:.6g}", b,
+                           kind == "poisson" ? " in the mean" : "", samples.at("rate").get<double>()));
+    line("design", fmt::format("{}, {} releases of {} coordinates in a round", design,
+                               j.at("rounds").at("releases_each").get<std::size_t>(),
+                               samples.at("coordinates").get<std::size_t>()));
+  }
   // Certificates of earlier versions know no persons.
   const json most = p.value("records_per_person", json(nullptr)),
              bound = p.value("person_bound", json(nullptr));
@@ -328,18 +345,21 @@ std::string CertificateText(const json& j) {
                                  ? ""
                                  : fmt::format(" ({} skipped: no data touched)",
                                                j.at("rounds").at("skipped").get<std::size_t>())));
-  line("enforced", j.at("enforced").at("clip").is_null()
-                       ? "nothing is clipped"
-                       : fmt::format("{} is clipped to {:g}{}",
-                                     !j.value("feedback", json(nullptr)).is_null() && p.at("unit") == "client"
-                                         ? "every client's gradient, or difference of gradients,"
-                                     : p.at("unit") == "client" ? "every client's update"
-                                     : bound == "sum"           ? "the sum of a person's gradients"
-                                                                : "every record's gradient",
-                                     j.at("enforced").at("clip").get<double>(),
-                                     j.at("enforced").value("indicator", json(nullptr)).is_null()
-                                         ? ""
-                                         : " times a factor that follows from what was released"));
+  line("enforced",
+       j.at("enforced").at("clip").is_null()
+           ? "nothing is clipped"
+           : fmt::format("{} is clipped to {:g}{}",
+                         !j.value("feedback", json(nullptr)).is_null() && p.at("unit") == "client"
+                             ? "every client's gradient, or difference of gradients,"
+                         : p.at("unit") == "client" ? "every client's update"
+                         : bound == "sum"           ? "the sum of a person's gradients"
+                                                    : "every record's gradient",
+                         j.at("enforced").at("clip").get<double>(),
+                         !samples.is_null() && samples.at("clip_hessian").get<double>() > 0
+                             ? fmt::format(", its Hessian to {:g}", samples.at("clip_hessian").get<double>())
+                         : j.at("enforced").value("indicator", json(nullptr)).is_null()
+                             ? std::string()
+                             : " times a factor that follows from what was released"));
   if (const json network = j.value("network", json(nullptr)); !network.is_null()) {
     const std::size_t gone = network.at("away").size() + network.at("leave").size();
     line("network",

@@ -174,6 +174,10 @@ std::vector<Section> Describe(Config& c) {
     s.Number("clip", &c.privacy.clip, kLength,
              "bound on the gradient of one record, or on the update of one client; certified mode clips to "
              "it, and so do papers with unit = client; paper mode otherwise assumes it");
+    s.Number("clip_hessian", &c.privacy.clip_hessian, {.lower = 0, .upper = 1e9},
+             "fcrn: bound on the Hessian of one record, in Frobenius norm; a term of the solver is clipped "
+             "to clip + "
+             "clip_hessian times the length of its step");
     s.Choice(
         "mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "priv-unit", "expose"},
         "how values are released: exact integers, doubles (with a caveat), a client's update by PrivUnit and "
@@ -204,10 +208,12 @@ std::vector<Section> Describe(Config& c) {
     s.Count("rounds", &c.algorithm.rounds, {.lower = 1, .upper = 1e7}, "communication rounds T");
     s.Number("gamma", &c.algorithm.gamma, AtLeast(0),
              "step size; 0: the largest the theory allows, min{1/4, 1/L_f}, or gamma_EF with error feedback");
-    s.Choice("allocation", &c.algorithm.allocation, {"dynamic", "static", "geometric"},
-             "noise over rounds: water-filling against the error after the last round, the same in every "
-             "round, or "
-             "a variance that changes by ratio from round to round");
+    s.Choice("allocation", &c.algorithm.allocation, {"dynamic", "static", "geometric", "late"},
+             "noise over rounds: water-filling against the error after the last round (fcrn, dp-fed-sgd: as "
+             "static), "
+             "the same in every round, a variance that changes by ratio from round to round, or (fcrn) most "
+             "of the "
+             "budget on the last rounds, as Newton's second phase forgets");
     s.Number("ratio", &c.algorithm.ratio, {.lower = 0, .upper = 10, .lower_open = true},
              "allocation = geometric: variance of a round over that of the round before");
     s.Choice("factor", &c.algorithm.factor, {"auto", "sharp", "printed"},
@@ -320,6 +326,35 @@ std::vector<Section> Describe(Config& c) {
              "without a server: a peer's model is its last note, or the mean of all its notes");
     s.Choice("composition", &c.algorithm.composition, {"basic", "advanced"},
              "dp-nfl: the composition theorem for (epsilon, delta) behind the noise");
+    s.Choice(
+        "design", &c.algorithm.design, {"subspace", "full", "once"},
+        "fcrn: a noisy solver on coordinates that all clients share, the paper's on all coordinates of which "
+        "each client sends some of its own, or gradient and Hessian released once and the model minimised "
+        "exactly");
+    s.Choice(
+        "solve_at", &c.algorithm.solve_at, {"server", "client"},
+        "design = once: who minimises: the server, the mean of the clients' models, or every client its own");
+    s.Choice(
+        "record_sampling", &c.algorithm.record_sampling, {"fixed", "poisson", "full", "cycle"},
+        "fcrn, dp-fed-sgd: records of a client in a round, drawn anew and in secret: sample_records of them, "
+        "each with a probability that makes so many in the mean, or all; cycle: in a fixed order, which is "
+        "no "
+        "sample (paper mode)");
+    s.Count("sample_records", &c.algorithm.sample_records, {.lower = 1, .upper = 1e9},
+            "fcrn, dp-fed-sgd: how many");
+    s.Count(
+        "coordinates", &c.algorithm.coordinates, kAnyCount,
+        "fcrn, dp-fed-sgd: coordinates of a message, drawn anew in every round from experiment.seed; 0: all");
+    s.Count("solver_steps", &c.algorithm.solver_steps, {.lower = 0, .upper = 1e6},
+            "fcrn: tau of the solver, whose answer is the mean of tau points by tau - 1 noisy steps; 0: as "
+            "(9), in "
+            "paper mode");
+    s.Number("cubic", &c.algorithm.cubic, AtLeast(-1),
+             "fcrn: weight of the cubic term, how fast Hessians change at most; -1: from data.row_bound");
+    s.Number("hessian_share", &c.algorithm.hessian_share, {.lower = 0.001, .upper = 0.999},
+             "design = once: part of a round's budget (of mu squared) that the Hessian takes");
+    s.Number("delta0", &c.algorithm.delta0, {.lower = 0, .upper = 1, .lower_open = true},
+             "fcrn in paper mode: delta0 of (7) and (9)");
   }
   {
     Section& s = all.emplace_back(

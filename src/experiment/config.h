@@ -62,7 +62,7 @@ struct Config {
     std::string unit = "record", person_bound = "records";
     std::string trust = "local";
     std::string adjacency = "replace-one";
-    double clip = 1.0;
+    double clip = 1.0, clip_hessian = 0.25;
     std::string mechanism = "lattice_gaussian";
     double length_share = 0.0;  // priv-unit: part of ε of a message for the length; 0: the best
     std::vector<double> split;  // priv-unit in paper mode: ε0, ε1, ε2
@@ -101,6 +101,9 @@ struct Config {
     double beta = 0.5, beta_hat = 0.5;
     double target_error = 0.0;  // 0: none
     std::string eta_rule = "fixed", output = "last", composition = "advanced";
+    std::string design = "subspace", solve_at = "server", record_sampling = "fixed";
+    std::size_t sample_records = 1, coordinates = 0, solver_steps = 10;  // 0: all; 0: as (9) in paper mode
+    double cubic = -1.0, hessian_share = 0.5, delta0 = 0.01;  // −1: from the public bounds
   } algorithm;
   struct Network {
     std::string topology = "ring";

@@ -1,6 +1,7 @@
 #include "algorithms/adaptive_clip.h"
 #include "algorithms/clip21.h"
 #include "algorithms/ef21.h"
+#include "algorithms/fcrn.h"
 #include "algorithms/fed_exp.h"
 #include "algorithms/isrl_dp.h"
 #include "algorithms/primal_dual.h"
@@ -8,6 +9,7 @@
 #include "algorithms/scaffold.h"
 #include "experiment/drive.h"
 #include "experiment/feedback_plan.h"
+#include "experiment/second_order_plan.h"
 
 namespace tacit {
 namespace {
@@ -150,6 +152,21 @@ Status LaunchFeedback(Session& s, RunResult& r) {
   return LaunchFeedback<Clip21>(s, r, plan.state == "mirrored");
 }
 
+Status LaunchOnRecordSamples(Session& s, RunResult& r) {
+  const Plan& plan = s.plan;
+  const Problem problem = MakeProblem(s);
+  DpFcrn::Options o = plan.second_order->options;
+  if (plan.claimed_epsilon) o.claim = ClaimOf(plan);
+  for (const PlannedRound& p : plan.schedule) {
+    o.rounds.push_back(p.round);
+    o.round_mu.push_back(plan.account ? std::optional(Mu::Proven(p.mu)) : std::nullopt);
+  }
+  DpFcrn::Server server(problem, o);
+  return DriveAll<DpFcrn>(s, r, server, [&](std::uint32_t i) {
+    return DpFcrn::Client(HoldingOf(s, i), problem, *s.mechanism, o, plan.noise.front());
+  });
+}
+
 // The options that federated averages share. With local trust clients may have different noise: one set each.
 template <class A>
 std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim& claim) {
@@ -225,6 +242,7 @@ Status Launch(Session& s, RunResult& r) {
   const std::string& name = s.config.algorithm.name;
   if (s.plan.network) return LaunchNetwork(s, r);
   if (s.plan.feedback) return LaunchFeedback(s, r);
+  if (s.plan.second_order) return LaunchOnRecordSamples(s, r);
   if (name == "primal-dual") return LaunchPrimalDual(s, r);
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);

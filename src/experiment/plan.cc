@@ -10,6 +10,7 @@
 #include "experiment/build.h"
 #include "experiment/feedback_plan.h"
 #include "experiment/network_plan.h"
+#include "experiment/second_order_plan.h"
 #include "privacy/calibrate.h"
 #include "privacy/claims.h"
 #include "privacy/joint_release.h"
@@ -38,6 +39,10 @@ const std::vector<AlgorithmEntry>& Algorithms() {
        "clipped differences of gradients, local privacy of clients"},
       {"clip21-sgd2m", "Islamov et al., Clip21-SGD2M, 2025",
        "clipped differences of gradients with two momenta, local privacy of clients"},
+      {"fcrn", "Huo, Liu, Ding, Johansson, Shi, DP-FCRN",
+       "cubic-regularised Newton method on secret samples of records, local privacy of records"},
+      {"dp-fed-sgd", "Lowy, Razaviyayn, ICLR 2023",
+       "noisy gradient descent on secret samples of records, local privacy of records"},
       {"zcdp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
        "linearised ADMM on a graph without a server, for losses with kinks; local privacy of records"},
       {"dp-nfl", "Gauthier, Gratton, Venkategowda, Werner, zCDP-NFL",
@@ -663,8 +668,13 @@ Status PlanByUnit(const Config& c, Plan& p) {
 }  // namespace
 
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  if (c.algorithm.allocation == "late" && !OnRecordSamples(c.algorithm.name))
+    return Fail(Code::kUnsupported,
+                "algorithm.allocation = \"late\": is for fcrn; use dynamic, static or geometric with {}",
+                c.algorithm.name);
   if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
   if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
+  if (OnRecordSamples(c.algorithm.name)) return PlanOnRecordSamples(c, facts);
   TACIT_OK(CheckConstants(c));
   Plan p;
   const AlgorithmEntry& entry =

@@ -62,6 +62,7 @@ struct NetworkPlan {
 };
 
 struct FeedbackPlan;  // feedback_plan.h
+struct SecondOrderPlan;  // second_order_plan.h
 
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
@@ -144,6 +145,7 @@ struct Plan {
   std::size_t sampled_records = 0, least_records = 0;
   double record_rate = 1;
   std::shared_ptr<const FeedbackPlan> feedback;  // null: a method without error feedback
+  std::shared_ptr<const SecondOrderPlan> second_order;  // rounds on samples of records; null: others
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
 

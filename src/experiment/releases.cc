@@ -16,9 +16,9 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
   for (std::uint32_t i = 0; i < plan.clients; ++i) {
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
-    r.units =
-        std::max(r.units, plan.hides_counts() || plan.by_client() || plan.sampled_records != 0 ? plan.units
-                                                                                               : records[i]);
+    const bool stated =
+        plan.hides_counts() || plan.by_client() || plan.sampled_records != 0 || plan.second_order;
+    r.units = std::max(r.units, stated ? plan.units : records[i]);
     if (plan.turns != 0)
       r.turns = std::max<std::size_t>(r.turns, attended.empty() ? plan.turns : attended[i]);
     charged[plan.noise_of[i]] = std::max(charged[plan.noise_of[i]], book.account(i).spent().value());
@@ -27,9 +27,9 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
     Releases& r = all[at];
     if (r.clients == 0) continue;
     r.noise = at;
-    r.roundings = plan.by_client()             ? plan.roundings
-                  : plan.person_bound == "sum" ? r.units + 1
-                                               : objective.Roundings(r.units);
+    r.roundings = plan.by_client() || plan.second_order ? plan.roundings
+                  : plan.person_bound == "sum"          ? r.units + 1
+                                                        : objective.Roundings(r.units);
     const bool bounded = std::isfinite(plan.record_bound);
     const bool noised = plan.mechanism != "expose";
     r.sensitivity = bounded ? Bounded::Sensitivity(plan.adjacency, L2Bound::Proven(plan.record_bound),

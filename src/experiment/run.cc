@@ -17,6 +17,7 @@
 #include "experiment/files.h"
 #include "experiment/json_number.h"
 #include "experiment/network_plan.h"
+#include "experiment/second_order_plan.h"
 #include "experiment/session.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
@@ -587,6 +588,7 @@ json ToJson(const Plan& p) {
           {"weights", WeightsJson(p)},
           {"network", NetworkJson(p)},
           {"feedback", FeedbackWithTheory(p)},
+          {"second_order", SecondOrderJson(p)},
           {"account", AccountJson(p)},
           {"rounds", p.rounds},
           {"rounds_skipped", p.skipped},
@@ -648,6 +650,34 @@ json NetworkJson(const Plan& p) {
           {"bound22", Number(n.bound22)},
           {"bound23", Number(n.bound23)},
           {"bound24", Number(n.bound24)}};
+}
+
+json SecondOrderJson(const Plan& p) {
+  if (!p.second_order) return nullptr;
+  const SecondOrderPlan& s = *p.second_order;
+  const DpFcrn::Options& o = s.options;
+  const bool once = o.design == DpFcrn::Design::kOnce, paper = p.mode == "paper";
+  const bool solver = o.design == DpFcrn::Design::kFull || o.design == DpFcrn::Design::kSubspace;
+  return {{"design", s.design},
+          {"solve_at", once ? json(o.at_server ? "server" : "client") : json(nullptr)},
+          {"coordinates", s.coordinates},  // of a release
+          {"sent", o.Coordinates(p.dim)},
+          {"solver_steps", solver ? json(o.steps) : json(nullptr)},
+          {"cubic", o.solver.cubic},
+          {"record_sampling", o.sampling.cycle ? "cycle" : Name(o.sampling.sample.kind)},
+          {"sample_records", o.sampling.size},
+          {"rate", o.sampling.sample.rate.value()},
+          {"least_records", s.least_records},
+          {"rounds_of_a_record", s.counted},
+          {"clip_hessian", o.clip_hessian},
+          {"noise_hessian", once ? json(o.noise_hessian) : json(nullptr)},
+          {"diameter", std::isfinite(s.diameter) ? json(s.diameter) : json(nullptr)},
+          {"growth", s.growth},
+          {"delta0", paper ? json(s.delta0) : json(nullptr)},
+          {"printed_steps", paper ? json(s.printed_steps) : json(nullptr)},
+          {"printed_sensitivity", paper ? json(s.printed_sensitivity) : json(nullptr)},
+          {"true_sensitivity", paper ? json(s.true_sensitivity) : json(nullptr)},
+          {"granted_epsilon", paper ? Number(s.granted_epsilon) : json(nullptr)}};
 }
 
 Result<SavedRun> OpenRun(const std::filesystem::path& folder) {

@@ -91,6 +91,7 @@ nlohmann::json AccountJson(const Plan&);
 nlohmann::json WeightsJson(const Plan&);  // null: all the same; its figures are null before they are known
 nlohmann::json NetworkJson(const Plan&);  // null: there is a server
 nlohmann::json FeedbackJson(const Plan&);  // null: no error feedback; without the theory's figures
+nlohmann::json SecondOrderJson(const Plan&);  // null where rounds are not on samples of records
 std::string PlanEvents(const Plan&);  // the events as a file (event_json.h); empty without an account
 
 // The certificate, as JSON and as text for people who sign.

@@ -22,6 +22,7 @@
 #include "experiment/network_plan.h"
 #include "experiment/plan.h"
 #include "experiment/run.h"
+#include "experiment/second_order_plan.h"
 #include "privacy/accountant.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
@@ -198,6 +199,18 @@ struct StatedFeedback {
   double rate = 1;
 };
 
+// Rounds on samples of records.
+struct StatedSamples {
+  std::string design, sampling;
+  std::size_t coordinates, sent, steps, sample, least, counted;
+  double rate, clip_hessian, noise_hessian, growth, delta0;
+  std::optional<double> diameter;
+  bool solver() const { return design == "full" || design == "subspace"; }
+  std::size_t releases() const {
+    return design == "once" ? 2 : solver() ? std::max<std::size_t>(1, steps) - 1 : 1;
+  }
+};
+
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
   std::string run, algorithm, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256,
@@ -223,6 +236,7 @@ struct Stated {
   std::vector<StatedReleases> releases;
   std::optional<StatedNetwork> network;
   std::optional<StatedFeedback> feedback;
+  std::optional<StatedSamples> samples;
   bool argmin() const { return algorithm == "p-admm"; }      // what is released are minimisers
   // Who takes part, where not everyone does, and the plan that was paid for as a whole.
   std::string sampling = "full";
@@ -323,6 +337,26 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     auto parsed = ParseEvents(json{{"adjacency", s.adjacency}, {"events", *events}}.dump(), name);
     if (!parsed.ok()) return parsed.error();
     s.account = std::move(parsed->account);
+  }
+  if (given(certificate, "second_order")) {
+    StatedSamples n{};
+    n.design = f.OneOf("second_order.design", {"full", "subspace", "once", "gradient"});
+    n.sampling = f.OneOf("second_order.record_sampling", {"fixed", "poisson", "full", "cycle"});
+    n.coordinates = f.Count("second_order.coordinates", 1);
+    n.sent = f.Count("second_order.sent", 1);
+    n.sample = f.Count("second_order.sample_records", 1);
+    n.least = f.Count("second_order.least_records");
+    n.counted = f.Count("second_order.rounds_of_a_record");
+    n.rate = f.Figure("second_order.rate", 0, false);
+    n.clip_hessian = f.Figure("second_order.clip_hessian", 0, false);
+    n.growth = f.Figure("second_order.growth", 1, true);
+    n.diameter = f.Maybe("second_order.diameter", 0, false);
+    if (!f.error() && n.solver()) n.steps = f.Count("second_order.solver_steps", 1);
+    if (!f.error() && n.design == "once") n.noise_hessian = f.Figure("second_order.noise_hessian", 0, false);
+    if (s.mode == "paper") n.delta0 = f.Figure("second_order.delta0", 0, false);
+    if (!f.error() && !(n.rate <= 1)) f.Wrong("second_order.rate", n.rate, "in [0, 1]");
+    if (f.error()) return *f.error();
+    s.samples = std::move(n);
   }
   if (given(certificate, "network")) {
     StatedNetwork n{};
@@ -759,17 +793,93 @@ void CheckUnits(const Stated& s, std::vector<Accountant::Line>& left, Checks& ch
              "and what leaves by priv-unit is of the kind");
 }
 
+// Rounds on samples of records: a round is one event, of all its releases together, on a sample whose rate is
+// that of the client with the fewest records.
+void CheckSamples(const Stated& s, std::vector<Accountant::Line>& left, Checks& check) {
+  const StatedSamples& n = *s.samples;
+  const auto wide = [](std::size_t v) { return static_cast<long double>(v); };
+  const bool sampled = n.sampling == "fixed" || n.sampling == "poisson";
+  check.Same("privacy.unit", s.unit, std::string("record"), "and what is sampled are records:");
+  check.Same("privacy.adjacency", s.adjacency, std::string("replace-one"), "and samples of records need");
+  check.Same("rounds.releases_each", s.each, std::max<std::size_t>(1, n.releases()), "and the design has");
+  check.Same("second_order.coordinates", n.coordinates, n.design == "full" ? s.dim : n.sent,
+             "and the design releases as many as");
+  if (s.mode == "certified" && n.sampling == "cycle")
+    check.Add("second_order.record_sampling", n.sampling, "fixed",
+              "and certified mode needs a sample, such as");
+  if (wide(n.least) * wide(s.clients) > wide(s.rows))
+    check.Differ("second_order.least_records", n.least, s.rows / std::max<std::size_t>(1, s.clients),
+                 "and some client has at most");
+  const long double share = wide(n.sample) / std::max(1.0L, wide(n.least));
+  check.Within("second_order.rate", n.rate, sampled && share < 1 ? share : 1.0L, 0, kUlp,
+               "and the records of a round make it");
+  const std::size_t pass = std::max<std::size_t>(1, n.least / n.sample);
+  check.Same("second_order.rounds_of_a_record", n.counted,
+             n.sampling == "cycle" ? (s.charged() + pass - 1) / pass : s.charged(), "and the rounds make it");
+  const long double clip = s.clip.value_or(0);
+  check.Within("second_order.growth", n.growth,
+               s.mode == "paper" ? 1 + n.clip_hessian / clip * n.diameter.value_or(kInf) : 1.0L, 1e-9L, 1e-9L,
+               "and noise that does not grow with the radius makes it");
+  const auto lattice = [&](std::size_t dim) {
+    return s.mechanism == "lattice_gaussian" ? 0x1p-30L * std::sqrt(wide(dim)) : 0.0L;
+  };
+  std::size_t counted = n.counted;
+  for (const StatedReleases& r : s.releases) {
+    check.Same("releases: roundings", r.roundings, r.units + 6, "and a sum of so many terms has");
+    if (n.sampling == "fixed" || n.sampling == "cycle") {
+      if (r.units > n.sample) check.Differ("releases: units", r.units, n.sample, "and a round has at most");
+    } else if (r.units < n.least) {
+      check.Differ("releases: units", r.units, n.least, "and a round may have");
+    }
+    const long double moved = SensitivityOf(s, r).exact;
+    for (std::size_t i = 0; i < r.sigma.size(); ++i) {
+      const long double sigma = r.sigma[i];
+      const long double first = moved * n.growth / sigma + lattice(n.coordinates);
+      long double squared = first * first * (n.design == "once" ? 1 : wide(n.releases()));
+      if (n.design == "once") {
+        const long double second = moved / clip * n.clip_hessian / (sigma * n.noise_hessian) +
+                                   lattice(n.coordinates * (n.coordinates + 1) / 2);
+        squared += second * second;
+      }
+      const long double mu = std::sqrt(squared);
+      std::size_t wanted = std::min(counted, r.rounds[i]);
+      counted -= wanted;
+      for (Accountant::Line& line : left) {
+        double rate = 1, stated = -1;
+        if (const auto* e = std::get_if<PoissonGaussianEvent>(&line.event);
+            e != nullptr && n.sampling == "poisson")
+          rate = e->rate.value(), stated = e->mu.value();
+        if (const auto* e = std::get_if<FixedSizeGaussianEvent>(&line.event);
+            e != nullptr && n.sampling == "fixed")
+          rate = e->rate.value(), stated = e->mu.value();
+        if (const auto* e = std::get_if<GaussianEvent>(&line.event); e != nullptr && !sampled)
+          stated = e->mu.value();
+        if (const auto* e = std::get_if<PureEvent>(&line.event);
+            e != nullptr && mu == 0 && e->epsilon.value() == 0)
+          rate = n.rate, stated = 0;
+        if (rate != n.rate || !(stated >= mu) || !(stated <= mu * (1 + 0x1p-38L))) continue;
+        const std::uint64_t taken = std::min<std::uint64_t>(line.count, wanted);
+        line.count -= taken;
+        wanted -= static_cast<std::size_t>(taken);
+      }
+      if (wanted != 0)
+        check.Add("account.events", fmt::format("too few rounds with mu = {}", Text(static_cast<double>(mu))),
+                  Text(r.rounds[i]), "and the noise, the sensitivity and the design make them");
+    }
+  }
+}
+
 // The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a
 // sample is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
-  const bool planned =
-      (s.secret || s.by_unit() || (s.feedback && s.feedback->sampled != 0)) && s.mechanism != "expose";
+  const bool planned = (s.secret || s.by_unit() || s.samples || (s.feedback && s.feedback->sampled != 0)) &&
+                       s.mechanism != "expose";
   // Without noise there is nothing to account for, and with rounds no ε.
   if (s.mechanism == "expose" && s.done > 0) {
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what is released without noise has");
     check.Same("privacy.mu", s.mu, kInf, "and what is released without noise has");
   }
-  if (s.account || s.in_public())
+  if ((s.account && !s.samples) || s.in_public())
     check.Same("rounds.skipped", s.skipped, std::size_t{0},
                "and with samples, or a plan paid as a whole, no round is skipped:");
   if (planned != s.account.has_value())
@@ -792,8 +902,9 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   if (!s.account) return;
   std::vector<Accountant::Line> left = s.account->lines();
   if (s.by_unit()) CheckUnits(s, left, check);
+  if (s.samples) CheckSamples(s, left, check);
   for (const StatedReleases& r : s.releases) {
-    if (s.by_unit()) break;
+    if (s.by_unit() || s.samples) break;
     const Enclosed sensitivity = SensitivityOf(s, r);
     for (std::size_t i = 0; i < r.sigma.size(); ++i) {
       const long double mu = MuOf(s, r.sigma[i], sensitivity.exact);
@@ -940,6 +1051,25 @@ void CheckFeedbackClaim(const Stated& s, Checks& check) {
                "and the paper's calibration makes it");
 }
 
+// (7) of DP-FCRN, solved for ε.
+void CheckFcrnClaim(const Stated& s, Checks& check) {
+  const StatedSamples& n = *s.samples;
+  const auto wide = [](std::size_t v) { return static_cast<long double>(v); };
+  for (const StatedReleases& r : s.releases) {
+    if (r.sigma.size() != 1) {
+      check.Differ("releases: sigma", r.sigma.size(), std::size_t{1}, "values, and (7) has");
+      continue;
+    }
+    const long double g = static_cast<long double>(*s.claim_bound) + n.clip_hessian * n.diameter.value_or(0);
+    const long double over =
+        80 * wide(n.steps) * wide(s.charged()) * wide(n.sent) * std::log(1.25L / n.delta0) * g * g;
+    const long double under =
+        static_cast<long double>(r.sigma[0]) * r.sigma[0] * wide(n.least) * wide(n.least) * wide(s.dim);
+    check.Within("privacy.claimed_epsilon", *s.claimed, std::sqrt(over / under), 1e-9L, 1e-9L,
+                 "and the paper's calibration makes it");
+  }
+}
+
 // The paper's ε: ρ + 2√(ρ ln 1/δ) with ρ = Σ (2B)²/(2σ_t²), which is what paper mode calibrates to.
 void CheckClaim(const Stated& s, Checks& check) {
   if (!s.claimed || !s.claim_bound) {
@@ -959,6 +1089,7 @@ void CheckClaim(const Stated& s, Checks& check) {
   if (s.by_client()) return CheckNoiseClaim(s, check);
   if (s.algorithm == "isrl-dp") return CheckIsrlClaim(s, check);
   if (s.network) return CheckNetworkClaim(s, check);
+  if (s.samples) return CheckFcrnClaim(s, check);
   long double most = 0;
   for (const StatedReleases& r : s.releases) {
     Stated plain = s;
@@ -1064,7 +1195,7 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
   check.Same("mode", s.mode, c.algorithm.mode, why);
   // Skipped rounds are those that a plan has no noise for, not those that a run was stopped before.
   bool planned = true;
-  if (c.algorithm.allocation != "dynamic") {
+  if (c.algorithm.allocation != "dynamic" && c.algorithm.allocation != "late") {
     check.Same("rounds.skipped", s.skipped, std::size_t{0}, "and with this allocation none is:");
   } else {
     Config here = c;  // the graph as the run kept it, wherever its file is now
@@ -1137,6 +1268,33 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
                f.design == "mirrored" && s.unit == "record" ? c.algorithm.batch : 0, why);
     if (const auto compressor = ParseCompressor(c.algorithm.compressor); !f.compressor.empty())
       check.Same("feedback.compressor", f.compressor, compressor.ok() ? compressor->text() : "none", why);
+  }
+  check.Same("second_order", std::string(s.samples ? "given" : "none"),
+             std::string(OnRecordSamples(c.algorithm.name) ? "given" : "none"), why);
+  if (s.samples && OnRecordSamples(c.algorithm.name)) {
+    const StatedSamples& n = *s.samples;
+    const bool paper = c.algorithm.mode == "paper";
+    check.Same("second_order.design", n.design,
+               c.algorithm.name == "dp-fed-sgd" ? "gradient"
+               : paper                          ? "full"
+                                                : c.algorithm.design,
+               why);
+    check.Same("second_order.record_sampling", n.sampling, c.algorithm.record_sampling, why);
+    check.Same("second_order.sample_records", n.sample, c.algorithm.sample_records, why);
+    check.Same("second_order.sent", n.sent,
+               c.algorithm.coordinates == 0 ? s.dim : std::min(s.dim, c.algorithm.coordinates), why);
+    if (n.solver() && (!paper || c.algorithm.solver_steps != 0))
+      check.Same("second_order.solver_steps", n.steps, c.algorithm.solver_steps, why);
+    check.Same("second_order.clip_hessian", n.clip_hessian,
+               n.design == "gradient" || (n.design == "full" && !paper) ? 0.0 : c.privacy.clip_hessian, why);
+    if (paper) check.Same("second_order.delta0", n.delta0, c.algorithm.delta0, why);
+    if (c.model.penalty == "box" && n.diameter)
+      check.Within(
+          "second_order.diameter", *n.diameter,
+          2 * static_cast<long double>(c.model.radius) * std::sqrt(static_cast<long double>(n.coordinates)),
+          1e-12L, 1e-12L, "and config.toml makes it");
+    else if (paper)
+      check.Add("second_order.diameter", "none", "a number", "and the box of config.toml makes it");
   }
   if (c.model.weight_rule == "data" && s.done > 0)
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and a penalty from private data has");
