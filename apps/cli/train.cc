@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "experiment/run.h"
+#include "experiment/second_order_plan.h"
 #include "experiment/signature.h"
 
 namespace tacit::cli {
@@ -54,7 +55,9 @@ void PrintResult(const RunResult& r, const Config& c) {
                                           Grouped(missed), a.absent, a.wrong_length, a.not_finite)});
   table.Add({"traffic", fmt::format("{} up, {} down", Bytes(r.bytes_up), Bytes(r.bytes_down))});
   // How long it took says how many were in the samples; where that is secret, it is not shown.
-  if (!r.plan.secret())
+  const bool poisson =
+      r.plan.second_order && r.plan.second_order->options.sampling.sample.kind == SampleKind::kPoisson;
+  if (!r.plan.secret() && !poisson)
     table.Add({"time",
                fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});
   table.Print(stdout, 0);

@@ -489,6 +489,8 @@ json Missed(const Answers& a) {
 }
 
 json ToJson(const RunResult& r, const Config& c) {
+  const bool poisson =
+      r.plan.second_order && r.plan.second_order->options.sampling.sample.kind == SampleKind::kPoisson;
   return {{"run", r.run},
           {"folder", r.folder.empty() ? json(nullptr) : json(r.folder.string())},
           {"algorithm", r.plan.algorithm},
@@ -517,8 +519,8 @@ json ToJson(const RunResult& r, const Config& c) {
           {"bytes_up", r.bytes_up},
           {"bytes_down", r.bytes_down},
           {"missed", Missed(r.answers)},
-          // How long a run took tells how many took part.
-          {"seconds", r.plan.secret() ? json(nullptr) : json(r.seconds)},
+          // How long a run took tells how many took part, or how many records a sample had.
+          {"seconds", r.plan.secret() || poisson ? json(nullptr) : json(r.seconds)},
           {"threads", r.threads},
           {"model_sha256", r.model_sha256}};
 }
