@@ -147,8 +147,8 @@ void TurnEntries(const Entries& x, Vec& t) {
 
 void SparseProduct(Entries& x, const double* w, const double* start, std::size_t out, double* z) {
   // Strip by strip, and a few used columns at a time: what these need of w is copied together, at the
-  // beginning of a cache line. So it stays in the first-level cache while all rows pass; w itself may be
-  // larger than any. A row's sum waits in z meanwhile.
+  // beginning of a cache line. So most of it stays in the first-level cache while all rows pass; w itself may
+  // be larger than any. A row's sum waits in z meanwhile.
   constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8, kColumns = 128;
   const std::size_t used = x.used.size(), blocks = std::max<std::size_t>(1, (used + kColumns - 1) / kColumns);
   Lengthen(x.room, kColumns * kWidest * kLanes + kLine);
@@ -219,7 +219,7 @@ void OuterOf(const X& x, const double* d, std::size_t out, double* g, S store = 
         const double* value = x.column_value.data() + from;
         const std::uint32_t* row = x.row.data() + from;
         double* y = g + j * out + o;
-        if constexpr (!std::is_same_v<S, AsItIs>)      // g is longer than the caches, and read once
+        if constexpr (!std::is_same_v<S, AsItIs>)  // g is longer than the caches, and read once
           for (std::size_t k = 0; k < kLanes * lanes(); k += 8)
             __builtin_prefetch(g + std::min(j + 4, x.columns - 1) * out + o + k, 1);
         Strip<lanes(), partial()>(
