@@ -37,7 +37,10 @@ struct Clip21 {
       Gradient(in, s);
       if (o_->momentum < 1) {
         s.update.Into<[](const Vec& gradient, Vec& v, const double& beta) {
-          for (std::size_t j = 0; j < v.size(); ++j) v[j] = (1 - beta) * v[j] + beta * gradient[j];
+          for (std::size_t j = 0; j < v.size(); ++j) {
+            const double next = (1 - beta) * v[j] + beta * gradient[j];
+            v[j] = std::isfinite(next) ? next : 0.0;  // or the client would send noise for ever
+          }
         }>(v_, o_->momentum);
         v_.Into<[](const Vec& v, Vec& to) { to = v; }>(s.update);
       }

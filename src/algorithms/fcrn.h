@@ -233,8 +233,14 @@ struct DpFcrn {
     return SolveCubic(g, h, o.solver.cubic).v;
   }
 
+  static constexpr std::size_t kMostCoordinates = std::size_t{1} << 28;
+
   struct Sum : ReleasedSum {
+    // What cannot be added to the others is left out.
     void Add(const Up& up) {
+      const std::size_t length = *up.dim == 0 ? up.value->size() : *up.dim;
+      if ((count > 0 && total->size() != length) || length < up.value->size() || length > kMostCoordinates)
+        return;
       if (*up.dim == 0) return Take(up.value, 1);
       std::vector<std::uint32_t> mask;
       DrawMask(*up.mask, up.value->size(), *up.dim, mask);
@@ -257,7 +263,9 @@ struct DpFcrn {
       return t_ < o_->rounds.size();
     }
     Result<bool> Round(Sum& sum, Down& down, Scratch& s) {
-      answered_ = sum.count;
+      const std::size_t wanted =
+          o_->own_masks(problem_->dim) ? problem_->dim : o_->MessageLength(problem_->dim);
+      answered_ = sum.count > 0 && sum.total->size() == wanted ? sum.count : 0;
       if (answered_ > 0) {
         if (o_->design == Design::kFull)
           s.mask.clear();

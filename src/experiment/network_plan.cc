@@ -700,7 +700,7 @@ std::vector<Releases> NetworkReleases(const Plan& p, const Objective& objective,
   for (std::uint32_t k = 0; k < p.clients; ++k) {
     const std::size_t at = p.noise_of[k];
     ++all[at].clients;
-    all[at].units = std::max(all[at].units, p.hides_counts() ? p.units : records[k]);
+    all[at].units = std::max(all[at].units, p.charges_units() ? p.units : records[k]);
     charged[at] = std::max(charged[at], book.account(k).spent().value());
   }
   const bool bounded = std::isfinite(p.record_bound), noised = p.mechanism != "expose";

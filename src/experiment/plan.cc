@@ -667,11 +667,31 @@ Status PlanByUnit(const Config& c, Plan& p) {
 
 }  // namespace
 
-Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
-  if (c.algorithm.allocation == "late" && !OnRecordSamples(c.algorithm.name))
+// Keys that change what is trained on, or sent, and that a method without them would ignore in silence.
+static Status CheckUse(const Config& c) {
+  const auto& a = c.algorithm;
+  const Config standard;
+  const auto refuse = [&](const char* key, const std::string& value, const char* whose) {
+    return Fail(Code::kInvalidArgument, "{} = {}: is for {}; leave it out with algorithm.name = \"{}\"", key,
+                value, whose, a.name);
+  };
+  const bool samples = OnRecordSamples(a.name);
+  if (!samples && a.record_sampling != standard.algorithm.record_sampling)
+    return refuse("algorithm.record_sampling", a.record_sampling, "fcrn and dp-fed-sgd");
+  if (!samples && a.sample_records != standard.algorithm.sample_records)
+    return refuse("algorithm.sample_records", std::to_string(a.sample_records), "fcrn and dp-fed-sgd");
+  if (!samples && a.coordinates != standard.algorithm.coordinates)
+    return refuse("algorithm.coordinates", std::to_string(a.coordinates), "fcrn and dp-fed-sgd");
+  if (!WithFeedback(a.name) && a.compressor != standard.algorithm.compressor)
+    return refuse("algorithm.compressor", a.compressor, "dpd-ef21 and dpd-ef21-2");
+  if (!samples && a.allocation == "late")
     return Fail(Code::kUnsupported,
-                "algorithm.allocation = \"late\": is for fcrn; use dynamic, static or geometric with {}",
-                c.algorithm.name);
+                "algorithm.allocation = \"late\": is for fcrn; use dynamic, static or geometric with {}", a.name);
+  return Ok{};
+}
+
+Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  TACIT_OK(CheckUse(c));
   if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
   if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
   if (OnRecordSamples(c.algorithm.name)) return PlanOnRecordSamples(c, facts);

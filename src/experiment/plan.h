@@ -84,9 +84,10 @@ struct Plan {
   std::size_t records_per_person = 0;  // that count, where they are limited; 0: no limit
   SumUnit sum_unit;  // what one unit is in a client's sum
   bool by_client() const { return unit == "client"; }
-  // How many records a client has may not be told: sums are charged as if of `units` terms.
-  bool hides_counts() const {
-    return !by_client() && (adjacency == Adjacency::kAddOrRemove || sum_unit.person);
+  // Sums are charged as if of `units` terms: where it may not be told how many records a client has, and
+  // where who took part most often need not be who has most records.
+  bool charges_units() const {
+    return !by_client() && (adjacency == Adjacency::kAddOrRemove || sum_unit.person || turns != 0);
   }
   Sampling sampling;  // of clients, anew in every round
   // Nobody but the trusted server knows who takes part; nothing that is kept or shown tells.

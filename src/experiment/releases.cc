@@ -17,7 +17,7 @@ std::vector<Releases> MakeReleases(const Plan& plan, const Objective& objective,
     Releases& r = all[plan.noise_of[i]];
     ++r.clients;
     const bool stated =
-        plan.hides_counts() || plan.by_client() || plan.sampled_records != 0 || plan.second_order;
+        plan.charges_units() || plan.by_client() || plan.sampled_records != 0 || plan.second_order;
     r.units = std::max(r.units, stated ? plan.units : records[i]);
     if (plan.turns != 0)
       r.turns = std::max<std::size_t>(r.turns, attended.empty() ? plan.turns : attended[i]);

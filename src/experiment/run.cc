@@ -242,7 +242,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
     if (hooks.planned) hooks.planned(s.plan);
   }
-  if (s.plan.hides_counts()) s.partition.data.charged_terms = s.plan.units;
+  if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
   if (s.plan.by_records) SetWeights(s.plan, real.records);      // public, as the config declares
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
   Config weighted = config;  // paper mode may take the weight of its penalty from the data

@@ -48,10 +48,22 @@ Status CheckFcrn(const Config& c) {
   if (c.model.penalty != "none" && c.model.penalty != "box")
     return refuse("model.penalty", c.model.penalty, "the server projects on a box; use box, or none");
   if (c.model.weight_rule != "given") return refuse("model.weight_rule", c.model.weight_rule, "leave it out");
-  if (!c.network.away.empty() || !c.network.leave.empty())
-    return Fail(Code::kInvalidArgument,
-                "network.away, network.leave: are for methods without a server; leave them out with {}",
-                a.name);
+  if (!(c.network == Config::Network{}))
+    return Fail(
+        Code::kInvalidArgument,
+        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
+        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
+        a.name);
+  if (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best")
+    return Fail(
+        Code::kInvalidArgument,
+        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; leave them out");
+  if (std::isfinite(a.variance_cap) || a.noise_multiplier != 0 || a.participations != 0)
+    return Fail(
+        Code::kInvalidArgument,
+        "algorithm.variance_cap, noise_multiplier, participations: {} has its noise by privacy.epsilon "
+        "alone, and every client in every round; leave them out",
+        a.name);
   if (a.server_rate > 1 && a.name == "fcrn")
     return Fail(Code::kInvalidArgument,
                 "algorithm.server_rate = {:g}: the factor alpha of a Newton step is at most 1; lower it",
@@ -386,7 +398,7 @@ Result<Plan> PlanOnRecordSamples(const Config& c, const PublicFacts& facts) {
       TACIT_OK(mechanism->CheckRange(static_cast<double>(p.units) * o.clip.value() * s.growth, sigma));
       // A radius grows with the noise on it, and never beyond what the box allows.
       const double largest = certified && solver ? 1 + o.clip_hessian / o.clip.value() * s.diameter : 1.0;
-      TACIT_OK(mechanism->CheckRange(0, NoiseStd::Proven(std::min(1e300, sigma.value() * largest))));
+      TACIT_OK(mechanism->CheckRange(0, NoiseStd::Proven(std::min(sigma.value() * largest, 0x1p1023))));
       if (o.design == Design::kOnce)
         TACIT_OK(mechanism->CheckRange(static_cast<double>(p.units) * o.clip_hessian,
                                        NoiseStd::Proven(sigma.value() * o.noise_hessian)));

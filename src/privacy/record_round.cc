@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/round.h"
+
 namespace tacit {
 
 std::size_t RecordSampling::Most(std::size_t records) const {
@@ -31,6 +33,12 @@ PrivacyEvent RoundEvent(const RecordSampling& s, std::optional<Mu> mu) {
 Result<RecordRound> RecordRound::Open(const RecordSampling& s, std::size_t records, std::uint32_t t,
                                       std::optional<Mu> mu, Ledger& ledger, NoiseRng& rng) {
   const auto m = static_cast<std::uint32_t>(records);
+  if (!s.cycle && s.sample.kind == SampleKind::kFixed && m > 0 &&
+      DivUp(std::min(s.size, m), m) > s.sample.rate.value())
+    return Fail(Code::kInvalidArgument,
+                "a sample of {} records is planned for at a rate of {:g}, and this client's rate would be "
+                "higher; plan with the fewest records of a client",
+                s.size, s.sample.rate.value());
   // Whole blocks only, so that a pass uses every record once at most.
   const std::uint32_t pass = std::max(1u, m / std::max(1u, s.size));
   if (!s.cycle || t % pass == 0) TACIT_OK(ledger.Charge(RoundEvent(s, mu)));
@@ -47,7 +55,8 @@ Result<RecordRound> RecordRound::Open(const RecordSampling& s, std::size_t recor
           {1.0, s.sample.rate.value(), static_cast<double>(s.size) / static_cast<double>(std::max(1u, m))}));
     DrawSample(own, m, [&rng] { return rng.Bits(); }, sample);
   }
-  const MuSquared budget = mu ? Squared(*mu) : MuSquared::Proven(kInf);
+  // Not above what was paid: rounded down.
+  const MuSquared budget = MuSquared::Proven(mu ? std::max(0.0, NextDown(mu->value() * mu->value())) : kInf);
   return RecordRound(Ledger(budget, ledger.adjacency()), std::move(sample));
 }
 
