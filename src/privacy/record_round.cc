@@ -55,8 +55,7 @@ Result<RecordRound> RecordRound::Open(const RecordSampling& s, std::size_t recor
           {1.0, s.sample.rate.value(), static_cast<double>(s.size) / static_cast<double>(std::max(1u, m))}));
     DrawSample(own, m, [&rng] { return rng.Bits(); }, sample);
   }
-  // Not above what was paid: rounded down.
-  const MuSquared budget = MuSquared::Proven(mu ? std::max(0.0, NextDown(mu->value() * mu->value())) : kInf);
+  const MuSquared budget = mu ? Squared(*mu) : MuSquared::Proven(kInf);
   return RecordRound(Ledger(budget, ledger.adjacency()), std::move(sample));
 }
 
