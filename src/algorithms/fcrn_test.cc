@@ -86,7 +86,7 @@ DpFcrn::Options Options(Design design, std::uint32_t rounds) {
   return o;
 }
 RecordSampling FixedSample(std::uint32_t b, std::size_t m) {
-  const double rate = static_cast<double>(b) / static_cast<double>(m);
+  const double rate = DivUp(b, static_cast<double>(m));
   return {.sample = {.kind = SampleKind::kFixed, .rate = Probability::Proven(rate), .size = b}, .size = b};
 }
 

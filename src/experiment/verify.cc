@@ -676,8 +676,9 @@ void CheckNetwork(const Stated& s, Checks& check) {
 void CheckFeedback(const Stated& s, Checks& check) {
   if (!s.feedback) return;
   const StatedFeedback& f = *s.feedback;
-  check.Same("privacy.trust", s.trust, std::string("local"),
-             "and with error feedback clients add the noise:");
+  if (s.by_client())
+    check.Same("privacy.trust", s.trust, std::string("local"),
+               "and with error feedback clients add the noise:");
   const bool clip21 = s.algorithm == "dp-clip21" || s.algorithm == "clip21-sgd2m", paper = s.mode == "paper";
   const bool first = s.algorithm == "dpd-ef21-2";
   const std::string design = clip21 ? "clip21" : paper ? "printed" : first ? "mirrored" : "private";
