@@ -686,7 +686,8 @@ static Status CheckUse(const Config& c) {
     return refuse("algorithm.compressor", a.compressor, "dpd-ef21 and dpd-ef21-2");
   if (!samples && a.allocation == "late")
     return Fail(Code::kUnsupported,
-                "algorithm.allocation = \"late\": is for fcrn; use dynamic, static or geometric with {}", a.name);
+                "algorithm.allocation = \"late\": is for fcrn; use dynamic, static or geometric with {}",
+                a.name);
   return Ok{};
 }
 
