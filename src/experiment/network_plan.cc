@@ -271,8 +271,8 @@ Status CheckKeys(const Config& c, Method method) {
 
 // The method's own verdict, with the values that it is about.
 Status CheckModel(const Config& c, Method method, const Problem& problem, double row_bound) {
-  const Status fits = method == Method::kPAdmm ? PAdmm::Fits(problem, row_bound)
-                                               : CheckSubgradients(problem, c.algorithm.name);
+  Status fits = method == Method::kPAdmm ? PAdmm::Fits(problem, row_bound)
+                                         : CheckSubgradients(problem, c.algorithm.name);
   if (fits.ok()) return fits;
   return Error{fits.error().code,
                fmt::format("model.name = \"{}\", model.penalty = \"{}\", data.row_norm = \"{}\": {}",
