@@ -9,6 +9,11 @@
 //                    round    certified rounds of the subspace design, lattice noise and all
 //                    bare     the same rounds without noise: the solver, the sample and the ledger
 //                    sampler  the noise of those rounds alone
+//                  "newton FILE FEATURES POSITIVE CLIENTS EACH CUBIC THREADS" instead makes cubic Newton steps
+//                  without noise (design once, all records of a client, solved at the server) on a LIBSVM file,
+//                  intercept appended, l2 = 0.001, until the gradient of the whole problem is below 1e-9, and
+//                  answers with milliseconds by the clock for reading and for the rounds, the rounds, the
+//                  gradients after each and the bytes a client sent and got
 //
 // bench/fcrn_peers.py does the first two in NumPy.
 #include <fmt/format.h>
@@ -20,8 +25,11 @@
 #include <vector>
 
 #include "algorithms/fcrn.h"
+#include "data/load.h"
+#include "data/partition.h"
 #include "data/preprocess.h"
 #include "privacy/lattice_sampler.h"
+#include "runtime/threads.h"
 
 namespace tacit {
 namespace {
@@ -115,7 +123,7 @@ std::string Measure(const std::string& what, std::size_t clients, std::size_t fe
   const DpFcrn::Down down;
   return Timed(seconds, [&] {
     for (std::uint32_t i = 0; i < clients; ++i) {
-      const DpFcrn::Client client(
+      DpFcrn::Client client(
           Holding{i, kRecords, Private<Shard>(Shard(data, i * kRecords, kRecords)), &ledgers[i]}, problem,
           noisy ? static_cast<const Mechanism&>(lattice) : expose, o, sigma);
       TACIT_CHECK(client.Round(down, up, scratch).ok());
@@ -123,13 +131,107 @@ std::string Measure(const std::string& what, std::size_t clients, std::size_t fe
   });
 }
 
+double Wall() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// ‖∇f‖ of (1/n) Σ f_i + (l2/2)‖x‖².
+double GradientNorm(const Partition& part, const Objective& f, View x, double l2) {
+  Vec total(x.begin(), x.end());
+  Scale(l2, total);
+  for (std::size_t i = 0; i < part.clients(); ++i) {
+    const Shard s(part.data, part.begin[i], part.size(i));
+    Workspace ws;
+    Vec norm(s.size()), sum(x.size());
+    f.RecordNorms(s, x, ws, norm);
+    f.WeightedSum(s, x, ws, Vec(s.size(), 1.0), sum);
+    Axpy(1.0 / static_cast<double>(s.size() * part.clients()), sum, total);
+  }
+  return Norm(total);
+}
+
+std::string Newton(const std::string& file, std::size_t features, double positive, std::size_t clients,
+                   std::size_t each, double cubic, unsigned threads) {
+  constexpr double kGoal = 1e-9, kRidge = 1e-3;
+  const double begin = Wall();
+  LoadOptions load;
+  load.file = file;
+  load.features = features;
+  PreprocessOptions pre;
+  pre.positive = positive;
+  pre.intercept = true;
+  Result<Dataset> data = Load(load);
+  if (!data.ok() || !Preprocess(pre, *data).ok()) return R"({"missing": "the file"})";
+  PartitionOptions deal;
+  deal.clients = clients;
+  deal.rows_per_client = each;
+  const Result<Partition> part = MakePartition(deal, *std::move(data));
+  if (!part.ok()) return R"({"missing": "rows"})";
+  const double ready = Wall();
+  const auto f = MakeObjective(Loss::kLogistic, 2);
+  const auto g = *MakeRegularizer({});
+  const std::size_t d = part->data.features;
+  const Problem problem{.f = f.get(),
+                        .g = g.get(),
+                        .l2 = kRidge,
+                        .dim = d,
+                        .clients = static_cast<std::uint32_t>(clients),
+                        .start = Vec(d)};
+  DpFcrn::Options o;
+  o.design = DpFcrn::Design::kOnce;
+  o.clip = L2Bound{1e6};
+  o.clip_hessian = 1e6;
+  o.solver = {.curvature = kRidge, .cubic = cubic, .l2 = kRidge};
+  o.l2 = kRidge;
+  constexpr std::uint32_t kMost = 60;
+  for (std::uint32_t t = 1; t <= kMost; ++t) o.rounds.push_back(t);
+  o.round_mu.assign(kMost, std::nullopt);
+  const Expose expose;
+  const auto sigma = std::make_shared<const NoisePlan>(kMost, NoiseStd{1.0});
+  std::vector<Ledger> ledgers(clients, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
+  std::vector<DpFcrn::Client> all;
+  for (std::uint32_t i = 0; i < clients; ++i)
+    all.emplace_back(Holding{i, part->size(i), part->shard(i), &ledgers[i]}, problem, expose, o, sigma);
+  DpFcrn::Server server(problem, o);
+  ThreadRuntime<DpFcrn> runtime(threads, {.replay_seed = 1});
+  double spent = 0, since = Wall();
+  std::string norms;
+  std::size_t rounds = 0, bytes = 0;
+  const Watcher watcher{.before = [](std::uint32_t) -> Status { return Ok{}; },
+                        .after = [&](const RoundReport& r) -> Status {
+                          spent += Wall() - since;
+                          const double norm = GradientNorm(*part, *f, server.model(), kRidge);  // not timed
+                          norms += fmt::format("{}{:.3g}", rounds++ == 0 ? "" : ", ", norm);
+                          bytes += (r.bytes_up + r.bytes_down) / clients;
+                          since = Wall();
+                          return norm > kGoal ? Status(Ok{}) : Fail(Code::kInterrupted, "it is there");
+                        }};
+  const Status done = runtime.Run(server, all, watcher);
+  if (!done.ok() && done.error().code != Code::kInterrupted) return done.error().message;
+  return fmt::format(R"({{"read_ms": {:.2f}, "min_us": {:.1f}, "rounds": {}, "bytes": {}, "norms": [{}]}})",
+                     (ready - begin) * 1e3, spent * 1e6, rounds, bytes, norms);
+}
+
 int Main() {
   std::cout << "ready" << std::endl;
-  std::string what;
+  std::string what, file;
   std::size_t clients, features, coordinates;
   std::uint32_t tau;
-  for (double seconds; std::cin >> what >> clients >> features >> coordinates >> tau >> seconds;)
-    std::cout << Measure(what, clients, features, coordinates, tau, seconds) << std::endl;
+  double seconds;
+  while (std::cin >> what) {
+    if (what == "newton") {
+      std::size_t each;
+      double positive, cubic;
+      unsigned threads;
+      std::cin >> file >> features >> positive >> clients >> each >> cubic >> threads;
+      std::cout << Newton(file, features, positive, clients, each, cubic, threads) << std::endl;
+    } else {
+      std::cin >> clients >> features >> coordinates >> tau >> seconds;
+      std::cout << Measure(what, clients, features, coordinates, tau, seconds) << std::endl;
+    }
+  }
   return 0;
 }
 

@@ -9,6 +9,10 @@
 //              at x with a cubic term (models/cubic.h), by noisy gradient steps or from a noisy model
 //   server     x ← Π_X( x + α·mean of what the clients send ),  α in (0, 1]
 //
+// On a mask that all share k coordinates change in a round, so clients keep x and the server sends k numbers.
+// It sends all d where somebody did not answer, for they may have missed a broadcast; who did does not answer
+// until then.
+//
 // Designs, with c a set of k coordinates and [·]_c the values there:
 //   kFull      the paper's: the solver works on all d coordinates, and a client sends k of them, of its own
 //              random choice, times d/k
@@ -66,6 +70,9 @@ struct DpFcrn {
       return coordinates == 0 ? dim : std::min(coordinates, dim);
     }
     bool own_masks(std::size_t dim) const { return design == Design::kFull && Coordinates(dim) < dim; }
+    bool shared_mask(std::size_t dim) const { return design != Design::kFull && Coordinates(dim) < dim; }
+    // What the server sends after a round that everybody answered.
+    std::size_t BroadcastLength(std::size_t dim) const { return shared_mask(dim) ? Coordinates(dim) : dim; }
     std::size_t MessageLength(std::size_t dim) const {
       const std::size_t k = Coordinates(dim);
       return design == Design::kOnce && at_server ? k + PackedSize(k) : k;
@@ -91,7 +98,9 @@ struct DpFcrn {
 
   struct Down {
     Public<std::uint32_t> t;  // index into Options::rounds
-    Released<Vec> x;  // empty in the first round: the public start
+    // All of x; or, with a shared mask, its values on the mask of round t − 1, the others being as they were;
+    // or nothing: x is the public start.
+    Released<Vec> x;
     auto Fields() { return std::tie(t, x); }
   };
   struct Up {
@@ -111,8 +120,9 @@ struct DpFcrn {
           o_(&o),
           sigma_(std::move(sigma)) {}
 
-    Status Round(const Down& in, Up& up, Scratch& s) const {
-      const View x = in.x->empty() ? View(problem_->start) : View(*in.x);
+    Status Round(const Down& in, Up& up, Scratch& s) {
+      if (!Follow(in)) return Ok{};  // was away, and the server will send all
+      const View x = Point(in);
       const std::uint32_t t = *in.t;
       const bool full = o_->design == Design::kFull;
       if (full)
@@ -137,7 +147,31 @@ struct DpFcrn {
       return Ok{};
     }
 
+    void Finish(const Down& in) { Follow(in); }
+    auto State() { return std::tie(next_, x_); }
+
    private:
+    // Brings x up to date; false: a broadcast in between was missed.
+    bool Follow(const Down& in) {
+      const std::size_t d = problem_->dim;
+      if (!o_->shared_mask(d)) return true;
+      if (in.x->empty()) {
+        x_ = problem_->start;
+      } else if (in.x->size() == d) {
+        x_ = *in.x;
+      } else {
+        if (next_ != *in.t || x_.size() != d || in.x->size() != o_->Coordinates(d)) return false;
+        std::vector<std::uint32_t> mask;
+        DrawMask(MaskSeed(*o_, *in.t - 1, 0), o_->Coordinates(d), d, mask);
+        for (std::size_t j = 0; j < mask.size(); ++j) x_[mask[j]] = (*in.x)[j];
+      }
+      next_ = *in.t + 1;
+      return true;
+    }
+    View Point(const Down& in) const {
+      if (o_->shared_mask(problem_->dim)) return x_;
+      return in.x->empty() ? View(problem_->start) : View(*in.x);
+    }
     static void At(View x, const std::vector<std::uint32_t>& mask, Vec& point) {
       point.resize(mask.empty() ? x.size() : mask.size());
       for (std::size_t j = 0; j < point.size(); ++j) point[j] = x[mask.empty() ? j : mask[j]];
@@ -218,6 +252,8 @@ struct DpFcrn {
     const Mechanism* mechanism_;
     const Options* o_;
     std::shared_ptr<const NoisePlan> sigma_;
+    std::uint32_t next_ = 0;  // the broadcast that may say what changed only
+    Vec x_;  // with a shared mask
   };
 
   // The exact minimiser of the cubic model with gradient and packed Hessian as they were released, the
@@ -257,7 +293,7 @@ struct DpFcrn {
   class Server {
    public:
     Server(const Problem& problem, const Options& o)
-        : problem_(&problem), o_(&o), x_(problem.start), last_(o.last, problem.start) {}
+        : problem_(&problem), o_(&o), last_(o.last, problem.start) {}
     bool Start(Down& down) {
       down = Down{};
       return t_ < o_->rounds.size();
@@ -266,15 +302,21 @@ struct DpFcrn {
       const std::size_t wanted =
           o_->own_masks(problem_->dim) ? problem_->dim : o_->MessageLength(problem_->dim);
       answered_ = sum.count > 0 && sum.total->size() == wanted ? sum.count : 0;
+      if (o_->design == Design::kFull)
+        s.mask.clear();
+      else
+        DrawMask(MaskSeed(*o_, t_, 0), o_->Coordinates(problem_->dim), problem_->dim, s.mask);
+      bool some = answered_ == problem_->clients && !s.mask.empty();
       if (answered_ > 0) {
-        if (o_->design == Design::kFull)
-          s.mask.clear();
-        else
-          DrawMask(MaskSeed(*o_, t_, 0), o_->Coordinates(problem_->dim), problem_->dim, s.mask);
-        sum.total.Into<&Move>(down.x, x_, s.mask, static_cast<double>(answered_), *o_, *problem_->g);
-        x_ = *down.x;
+        sum.total.Into<&Move>(s.released, X(), s.mask, static_cast<double>(answered_), *o_, *problem_->g);
+        some = some && SameElsewhere(X(), *s.released, s.mask);
+        s.released.Into<[](const Vec& from, Vec& to) { to = from; }>(x_);
       }
-      last_.Add(x_);
+      x_.Into<[](const Vec& all, Vec& to, const std::vector<std::uint32_t>& mask, const bool& only) {
+        to.resize(only ? mask.size() : all.size());
+        for (std::size_t j = 0; j < to.size(); ++j) to[j] = all[only ? mask[j] : j];
+      }>(down.x, s.mask, some);
+      last_.Add(X());
       down.t.Mutable() = ++t_;
       return t_ < o_->rounds.size();
     }
@@ -285,6 +327,17 @@ struct DpFcrn {
     auto State() { return std::tuple_cat(std::tie(t_, x_), last_.State()); }
 
    private:
+    const Vec& X() const { return x_->empty() ? problem_->start : *x_; }
+    // Whether two points differ on the mask (ascending) alone: a projection could have moved others.
+    static bool SameElsewhere(View a, View b, const std::vector<std::uint32_t>& mask) {
+      for (std::size_t j = 0, at = 0; j < a.size(); ++j) {
+        if (at < mask.size() && mask[at] == j)
+          ++at;
+        else if (a[j] != b[j])
+          return false;
+      }
+      return true;
+    }
     // x ← Π_X(x + α·step), on the coordinates of the round.
     static void Move(const Vec& total, Vec& next, const Vec& x, const std::vector<std::uint32_t>& mask,
                      const double& n, const Options& o, const Regularizer& g) {
@@ -307,11 +360,11 @@ struct DpFcrn {
 
     const Problem* problem_;
     const Options* o_;
-    Vec x_;
+    Released<Vec> x_;  // empty: the start
     LastIterates last_;
     std::uint32_t t_ = 0, answered_ = 0;
   };
 };
-static_assert(Stateless<DpFcrn>);
+static_assert(Algorithm<DpFcrn>);
 
 }  // namespace tacit

@@ -26,30 +26,42 @@ struct World {
     problem.start.assign(d, 0.0);
     ledgers.assign(n, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
   }
-  // The clients of a round in the given groups, merged in order, as a runtime does.
-  Vec Run(const DpFcrn::Options& o, const Mechanism& mechanism, double sigma = 1, std::size_t group = 1000) {
+  // The clients of a round in the given groups, merged in order, as a runtime does. away(i, t): client i does
+  // not hear the broadcast with index t.
+  Vec Run(
+      const DpFcrn::Options& o, const Mechanism& mechanism, double sigma = 1, std::size_t group = 1000,
+      bool (*away)(std::uint32_t, std::uint32_t) = [](std::uint32_t, std::uint32_t) { return false; }) {
     DpFcrn::Server server(problem, o);
     DpFcrn::Down down;
     Scratch scratch;
     NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
     scratch.rng = &rng;
     const auto noise = std::make_shared<const NoisePlan>(o.rounds.size(), NoiseStd::Proven(sigma));
+    std::vector<DpFcrn::Client> clients;
+    for (std::uint32_t i = 0; i < shards.size(); ++i)
+      clients.emplace_back(Holding{i, shards[i].size(), Private<Shard>(shards[i]), &ledgers[i]}, problem,
+                           mechanism, o, noise);
+    sent.clear();
+    answered.clear();
     for (bool more = server.Start(down); more;) {
+      sent.push_back(down.x->size());
       DpFcrn::Sum sum, chunk;
       sum.Reset();
       chunk.Reset();
       for (std::uint32_t i = 0; i < shards.size(); ++i) {
         rng.Rekey({.seed = 1, .purpose = Purpose::kNoise, .who = i, .round = server.round()});
-        const DpFcrn::Client client(Holding{i, shards[i].size(), Private<Shard>(shards[i]), &ledgers[i]},
-                                    problem, mechanism, o, noise);
         DpFcrn::Up up;
-        EXPECT_TRUE(client.Round(down, up, scratch).ok());
-        EXPECT_EQ(FaultOf(up, server.lengths()), Fault::kNone);
-        chunk.Add(up);
+        if (!away(i, *down.t)) {
+          EXPECT_TRUE(clients[i].Round(down, up, scratch).ok());
+        }
+        const Fault fault = FaultOf(up, server.lengths());
+        EXPECT_TRUE(fault == Fault::kNone || fault == Fault::kAbsent);
+        if (fault == Fault::kNone) chunk.Add(up);
         if ((i + 1) % group == 0) sum.Merge(chunk), chunk.Reset();
       }
       if (chunk.count > 0) sum.Merge(chunk);
       more = *server.Round(sum, down, scratch);
+      answered.push_back(server.answered());
     }
     return Vec(server.model().begin(), server.model().end());
   }
@@ -72,6 +84,8 @@ struct World {
   std::vector<Shard> shards;
   Problem problem;
   std::vector<Ledger> ledgers;
+  std::vector<std::size_t> sent;  // numbers in the broadcast of every round
+  std::vector<std::uint32_t> answered;  // in every round
 };
 
 DpFcrn::Options Options(Design design, std::uint32_t rounds) {
@@ -202,6 +216,108 @@ TEST(Fcrn, OnASharedMaskOnlyItsCoordinatesMove) {
   }
 }
 
+TEST(Fcrn, OnASharedMaskTheServerSendsWhatChanged) {
+  using Sizes = std::vector<std::size_t>;
+  for (const Design design : {Design::kSubspace, Design::kOnce, Design::kGradient, Design::kFull}) {
+    World w(4, 20, 12, 0.5);
+    DpFcrn::Options o = Options(design, 5);
+    o.coordinates = 3;
+    o.solver.box = 0.5;
+    o.sampling = FixedSample(4, 20);
+    const Vec x = w.Run(o, kLattice, 0.5);
+    EXPECT_EQ(w.sent, design == Design::kFull ? (Sizes{0, 12, 12, 12, 12}) : (Sizes{0, 3, 3, 3, 3}));
+    // A fifth client that never answers: all of x in every round, and the same bits.
+    w.problem.clients = 5;
+    EXPECT_EQ(w.Run(o, kLattice, 0.5), x);
+    EXPECT_EQ(w.sent, (Sizes{0, 12, 12, 12, 12}));
+  }
+  World w(4, 20, 12, 0.5);  // of all coordinates all are sent
+  DpFcrn::Options o = Options(Design::kOnce, 2);
+  w.Run(o, kExpose);
+  EXPECT_EQ(w.sent, (Sizes{0, 12}));
+}
+
+TEST(Fcrn, WhoMissedABroadcastGetsAllOfX) {
+  World w(3, 20, 12, 0.5);
+  DpFcrn::Options o = Options(Design::kSubspace, 6);
+  o.coordinates = 3;
+  o.solver.box = 0.5;
+  w.Run(o, kLattice, 0.5, 1000, [](std::uint32_t i, std::uint32_t t) { return i == 1 && (t == 0 || t == 3); });
+  EXPECT_EQ(w.answered, (std::vector<std::uint32_t>{2, 3, 3, 2, 3, 3}));
+  EXPECT_EQ(w.sent, (std::vector<std::size_t>{0, 12, 3, 3, 12, 3}));
+
+  // What changed is no use to one who does not know the rest: nothing is sampled, paid for or answered.
+  DpFcrn::Server server(w.problem, o);
+  Scratch scratch;
+  NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+  scratch.rng = &rng;
+  const auto noise = std::make_shared<const NoisePlan>(6, NoiseStd{0.5});
+  DpFcrn::Down down;
+  ASSERT_TRUE(server.Start(down));
+  DpFcrn::Sum sum;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    DpFcrn::Client client(Holding{i, 20, Private<Shard>(w.shards[i]), &w.ledgers[i]}, w.problem, kLattice, o,
+                          noise);
+    DpFcrn::Up up;
+    ASSERT_TRUE(client.Round(down, up, scratch).ok());
+    sum.Add(up);
+  }
+  ASSERT_TRUE(*server.Round(sum, down, scratch));
+  ASSERT_EQ(down.x->size(), 3u);
+  Ledger none(MuSquared{0.0}, Adjacency::kReplaceOne);  // refuses whatever costs something
+  DpFcrn::Client late(Holding{0, 20, Private<Shard>(w.shards[0]), &none}, w.problem, kLattice, o, noise);
+  DpFcrn::Up up;
+  EXPECT_TRUE(late.Round(down, up, scratch).ok());
+  EXPECT_EQ(FaultOf(up, server.lengths()), Fault::kAbsent);
+}
+
+TEST(Fcrn, MessagesThatCannotBeAddedAreLeftOut) {
+  World w(1, 20, 12, 0.5);
+  const auto message = [&](Design design, std::size_t coordinates, const Problem& problem) {
+    DpFcrn::Options o = Options(design, 1);
+    o.coordinates = coordinates;
+    o.solver.box = 0.5;
+    NoiseRng rng = NoiseRng::Replayable({.seed = 1, .purpose = Purpose::kNoise});
+    Scratch scratch;
+    scratch.rng = &rng;
+    DpFcrn::Client client(Holding{0, 20, Private<Shard>(w.shards[0]), &w.ledgers[0]}, problem, kExpose, o,
+                          std::make_shared<const NoisePlan>(1, NoiseStd{1.0}));
+    DpFcrn::Up up;
+    EXPECT_TRUE(client.Round({}, up, scratch).ok());
+    return up;
+  };
+  const DpFcrn::Up four = message(Design::kSubspace, 4, w.problem), masked = message(Design::kFull, 4, w.problem);
+  const auto added = [](const std::vector<DpFcrn::Up>& all) {
+    DpFcrn::Sum sum;
+    for (const DpFcrn::Up& up : all) sum.Add(up);
+    return std::pair(sum.count, sum.count > 0 ? sum.total->size() : 0);
+  };
+  using Counted = std::pair<std::uint32_t, std::size_t>;
+  EXPECT_EQ(added({four, four}), (Counted{2, 4}));
+  EXPECT_EQ(added({four, message(Design::kSubspace, 5, w.problem), four}), (Counted{2, 4})) << "of another length";
+  EXPECT_EQ(added({four, masked}), (Counted{1, 4})) << "on a mask of its own among others";
+  EXPECT_EQ(added({masked, four, masked}), (Counted{2, 12}));
+  DpFcrn::Up wrong = masked;
+  wrong.dim.Mutable() = 13;
+  EXPECT_EQ(added({masked, wrong}), (Counted{1, 12})) << "of a model of another size";
+  wrong.dim.Mutable() = 3;
+  EXPECT_EQ(added({wrong}), (Counted{0, 0})) << "more values than the model has";
+  wrong.dim.Mutable() = 0xffffffff;
+  EXPECT_EQ(added({wrong}), (Counted{0, 0})) << "a model that nobody has memory for";
+  // A server whose round has no sum makes no step.
+  DpFcrn::Options o = Options(Design::kSubspace, 2);
+  o.coordinates = 5;
+  DpFcrn::Server server(w.problem, o);
+  DpFcrn::Down down;
+  Scratch scratch;
+  ASSERT_TRUE(server.Start(down));
+  DpFcrn::Sum sum;
+  sum.Add(four);
+  EXPECT_TRUE(*server.Round(sum, down, scratch));
+  EXPECT_EQ(server.answered(), 0u);
+  EXPECT_EQ(Vec(server.model().begin(), server.model().end()), w.problem.start);
+}
+
 // What a round releases is what its plan says, to the last release: one fewer in the filter refuses.
 TEST(Fcrn, ARoundChargesWhatTheProofSays) {
   const std::size_t m = 50;
@@ -240,7 +356,7 @@ TEST(Fcrn, ARoundChargesWhatTheProofSays) {
     Scratch scratch;
     scratch.rng = &rng;
     o.round_mu = {mu};
-    const DpFcrn::Client client(Holding{0, m, Private<Shard>(w.shards[0]), &book.account(0)}, w.problem,
+    DpFcrn::Client client(Holding{0, m, Private<Shard>(w.shards[0]), &book.account(0)}, w.problem,
                                 kLattice, o, noise);
     DpFcrn::Up up;
     const DpFcrn::Down down;
@@ -250,7 +366,7 @@ TEST(Fcrn, ARoundChargesWhatTheProofSays) {
 
     LedgerBook again(1, plan);
     o.round_mu = {Mu::Proven(mu.value() * (1 - 1e-6))};  // the filter of the round is a bit too small
-    const DpFcrn::Client tight(Holding{0, m, Private<Shard>(w.shards[0]), &again.account(0)}, w.problem,
+    DpFcrn::Client tight(Holding{0, m, Private<Shard>(w.shards[0]), &again.account(0)}, w.problem,
                                kLattice, o, noise);
     EXPECT_EQ(tight.Round(down, up, scratch).error().code, Code::kBudget);
   }

@@ -1,10 +1,12 @@
 // fcrn and dp-fed-sgd from a config to a certificate that verifies.
 #include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "experiment/build.h"
 #include "experiment/second_order_plan.h"
 #include "experiment/test_runs.h"
 
@@ -195,6 +197,54 @@ TEST_F(FcrnRuns, CertificatesThatWereChangedAreFound) {
   found("epsilon", [](json& j) { j["privacy"]["certified_epsilon"] = 1.0; });
 }
 
+TEST_F(FcrnRuns, CertificatesOfSamplesThatTheirAlgorithmDoesNotHaveAreRefused) {
+  const auto certificate = [&](const std::vector<Assignment>& sets, const char* where) {
+    return json::parse(Read(Good(Make(sets, where)).folder / "certificate.json"));
+  };
+  const json newton = certificate({{"algorithm.record_sampling", "fixed"}}, "newton");
+  const json sgd =
+      certificate({{"algorithm.name", "dp-fed-sgd"}, {"algorithm.record_sampling", "fixed"}}, "sgd");
+  const json other = certificate({{"algorithm.name", "isrl-dp"}, {"algorithm.record_sampling", "full"}}, "other");
+  const auto refused = [](json j, const char* part) {
+    const auto v = Verify(j, "certificate.json");
+    ASSERT_FALSE(v.ok());
+    EXPECT_EQ(v.error().code, Code::kMalformed);
+    EXPECT_NE(v.error().message.find(part), std::string::npos) << v.error().message;
+  };
+  EXPECT_TRUE(Verify(newton, "certificate.json").ok());
+  EXPECT_TRUE(Verify(sgd, "certificate.json").ok());
+  EXPECT_TRUE(Verify(other, "certificate.json").ok());
+  for (const char* name : {"isrl-dp", "dp-fedavg", "primal-dual", "dpd-ef21-2"}) {
+    json j = newton;
+    j["algorithm"] = name;
+    refused(j, "has no samples of records");
+  }
+  json j = other;
+  j["second_order"] = newton["second_order"];
+  refused(j, "has no samples of records");
+  j = other;
+  j["algorithm"] = "dp-fed-sgd";
+  refused(j, "has samples of records, which are missing");
+  j = newton;
+  j.erase("second_order");
+  refused(j, "has samples of records, which are missing");
+  // The two algorithms that sample have designs of their own.
+  for (const json& one : {newton, sgd}) {
+    j = one;
+    j["algorithm"] = one["algorithm"] == "fcrn" ? "dp-fed-sgd" : "fcrn";
+    const auto v = Verify(j, "certificate.json");
+    ASSERT_TRUE(v.ok()) << v.error().message;
+    bool found = false;
+    for (const Finding& f : v->findings) found |= f.sentence.find("second_order.design") != std::string::npos;
+    EXPECT_TRUE(found);
+  }
+  // A sample that was not taken: all records were used, and a rate below 1 is claimed.
+  j = certificate({}, "all");
+  j["second_order"]["rate"] = 0.05;
+  const auto v = Verify(j, "certificate.json");
+  EXPECT_TRUE(!v.ok() || !v->findings.empty());
+}
+
 TEST_F(FcrnRuns, WhatIsRefusedSaysWhy) {
   const auto has = [&](const std::vector<Assignment>& sets, const char* part) {
     const std::string why = Why(sets);
@@ -231,6 +281,41 @@ TEST_F(FcrnRuns, WithoutNoiseNewtonConvergesQuadratically) {
     return *r.metrics.optimality;
   };
   EXPECT_LT(error("12"), 1e-14);
+}
+
+TEST_F(FcrnRuns, NewtonOnA9aReachesTheLastDigitInFifteenRounds) {
+  const char* data = std::getenv("TACIT_DATA");  // NOLINT(concurrency-mt-unsafe)
+  if (data == nullptr || !std::filesystem::exists(std::filesystem::path(data) / "a9a"))
+    GTEST_SKIP() << "a9a is not in TACIT_DATA";
+  const Config c = Make({{"data.source", "a9a"},
+                         {"data.rows", "0"},
+                         {"data.features", "0"},
+                         {"data.clients", "142"},
+                         {"model.l2", "0.001"},
+                         {"model.penalty", "none"},
+                         {"privacy.mechanism", "expose"},
+                         {"privacy.clip", "100"},
+                         {"privacy.clip_hessian", "100"},
+                         {"algorithm.design", "once"},
+                         {"algorithm.cubic", "0.001"},
+                         {"algorithm.rounds", "15"}});
+  TrainHooks hooks;
+  hooks.write_folder = false;
+  const RunResult r = Good(c, hooks);
+  const PublicFacts facts = *FactsWithoutData(c);
+  const Partition part = *LoadPartition(c, facts);
+  const auto f = *BuildObjective(c, facts);
+  Vec gradient = r.model;
+  Scale(c.model.l2, gradient);
+  for (std::size_t i = 0; i < part.clients(); ++i) {
+    const Shard s(part.data, part.begin[i], part.size(i));
+    Workspace ws;
+    Vec norm(s.size()), sum(r.model.size());
+    f->RecordNorms(s, r.model, ws, norm);
+    f->WeightedSum(s, r.model, ws, Vec(s.size(), 1.0), sum);
+    Axpy(1.0 / static_cast<double>(s.size() * part.clients()), sum, gradient);
+  }
+  EXPECT_LT(Norm(gradient), 1e-12);
 }
 
 }  // namespace

@@ -141,9 +141,9 @@ void CountTraffic(Plan& p) {
   const std::size_t up = kFrameHeader + sizeof(std::uint64_t) + sizeof(std::uint32_t) + length +
                          p.second_order->options.MessageLength(p.dim) * sizeof(double);
   const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + length,
-                    full = empty + p.dim * sizeof(double);
+                    next = empty + p.second_order->options.BroadcastLength(p.dim) * sizeof(double);
   p.bytes_up = up * rounds * p.clients;
-  p.bytes_down = rounds == 0 ? 0 : (empty + full * (rounds - 1)) * p.clients;
+  p.bytes_down = rounds == 0 ? 0 : (empty + next * rounds) * p.clients;  // the last model is sent, too
 }
 
 }  // namespace

@@ -312,6 +312,31 @@ TEST(QuadraticModel, RowsThatCannotBeMeasuredAreZero) {
   EXPECT_EQ(sum, Vec(3));
 }
 
+// Rows with few entries take another way than the others, which go in blocks of 256.
+TEST(QuadraticModel, HessiansOfRowsWithFewAndManyEntries) {
+  const std::size_t m = 700, k = 12;
+  Quadratics q;
+  q.k = k;
+  q.row.assign(m * k, 0.0);
+  q.norm.assign(m, 1.0);
+  Stream rng({.seed = 8, .purpose = Purpose::kData});
+  Vec weight(m), expected(PackedSize(k));
+  for (std::size_t l = 0; l < m; ++l) {
+    q.slope.push_back(0);
+    q.curvature.push_back(rng.Uniform());
+    weight[l] = l % 7 == 0 ? 0.0 : rng.Uniform();
+    for (std::size_t n = 0; n < l % (k + 1); ++n) q.row[l * k + (l + 5 * n) % k] = rng.Normal();
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < k; ++i)
+      for (std::size_t j = 0; j <= i; ++j, ++at)
+        expected[at] += (i == j ? 1 : std::sqrt(2.0)) * weight[l] * q.curvature[l] * q.row[l * k + i] *
+                        q.row[l * k + j];
+  }
+  Vec packed(PackedSize(k));
+  q.AddHessians(weight, packed);
+  for (std::size_t at = 0; at < packed.size(); ++at) EXPECT_NEAR(packed[at], expected[at], 1e-11);
+}
+
 TEST(QuadraticModel, OnlySmoothModelsOfOneMarginHaveThem) {
   for (const Loss loss : {Loss::kLogistic, Loss::kLeastSquares, Loss::kHuber, Loss::kSmoothedHinge})
     EXPECT_TRUE((*MakeObjective(ModelSpec{.loss = loss}))->has_curvatures());

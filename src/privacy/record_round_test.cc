@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
+#include "core/round.h"
 #include "privacy/accountant.h"
 #include "privacy/claims.h"
 #include "privacy/mechanism.h"
@@ -128,6 +130,38 @@ TEST(RecordRound, NoiseThatTheExperimentsOfThePaperWouldNeed) {
   EXPECT_NEAR(epsilon(1.8482), 1.0, 3e-3);
   EXPECT_NEAR(FcrnRoundMu(Epsilon{0.8}, {}).value() / 1.7923, 2.271, 3e-3);
   EXPECT_NEAR(FcrnRoundMu(Epsilon{1.0}, {}).value() / 1.8482, 2.753, 3e-3);
+}
+
+TEST(RecordRound, ASampleIsNotLargerThanTheRateThatIsPaidFor) {
+  const Mu mu{0.5};
+  const auto open = [&](std::uint32_t b, double rate, std::size_t records) {
+    Accountant plan(Adjacency::kReplaceOne);
+    EXPECT_TRUE(plan.Compose(RoundEvent(Fixed(b, rate), mu), 1).ok());
+    LedgerBook book(1, plan);
+    NoiseRng rng = Rng();
+    const auto round = RecordRound::Open(Fixed(b, rate), records, 0, mu, book.account(0), rng);
+    // Refused before it is paid for, and so before a sample is drawn.
+    EXPECT_EQ(book.plan()->left()[0], round.ok() ? 0u : 1u);
+    return round.ok() ? std::optional<Code>() : round.error().code;
+  };
+  EXPECT_EQ(open(5, 0.05, 100), std::nullopt);
+  EXPECT_EQ(open(5, 0.05, 120), std::nullopt) << "more records than planned with are a lower rate";
+  EXPECT_EQ(open(5, 0.05, 99), Code::kInvalidArgument) << "one record fewer is a higher rate";
+  EXPECT_EQ(open(6, 0.05, 100), Code::kInvalidArgument) << "one record more in the sample";
+  EXPECT_EQ(open(1, DivUp(1.0, 3.0), 3), std::nullopt) << "rounded up";
+  EXPECT_EQ(open(1, NextDown(DivUp(1.0, 3.0)), 3), Code::kInvalidArgument) << "rounded down";
+  EXPECT_EQ(open(5, 1.0, 3), std::nullopt) << "all that there are";
+  EXPECT_EQ(open(5, 0.9, 3), Code::kInvalidArgument) << "all of fewer than the sample, paid for as some";
+  // Poisson samples of a client with fewer records are drawn at the rate that was paid for: 20 records at
+  // 0.05 for 2000 rounds are 2000 in the mean, within 6 standard deviations; at 5/20 they would be 10,000.
+  const RecordSampling poisson{.sample = {.kind = SampleKind::kPoisson, .rate = Probability{0.05}},
+                               .size = 5};
+  Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+  NoiseRng rng = Rng();
+  std::size_t total = 0;
+  for (std::uint32_t t = 0; t < 2000; ++t)
+    total += Seen(*RecordRound::Open(poisson, 20, t, std::nullopt, ledger, rng)).size();
+  EXPECT_NEAR(static_cast<double>(total), 2000, 6 * std::sqrt(2000 * 0.95));
 }
 
 TEST(RecordRound, ARoundWithoutAPromiseCostsEverything) {
