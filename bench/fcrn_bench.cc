@@ -9,11 +9,11 @@
 //                    round    certified rounds of the subspace design, lattice noise and all
 //                    bare     the same rounds without noise: the solver, the sample and the ledger
 //                    sampler  the noise of those rounds alone
-//                  "newton FILE FEATURES POSITIVE CLIENTS EACH CUBIC THREADS" instead makes cubic Newton steps
-//                  without noise (design once, all records of a client, solved at the server) on a LIBSVM file,
-//                  intercept appended, l2 = 0.001, until the gradient of the whole problem is below 1e-9, and
-//                  answers with milliseconds by the clock for reading and for the rounds, the rounds, the
-//                  gradients after each and the bytes a client sent and got
+//                  "newton FILE FEATURES POSITIVE CLIENTS EACH CUBIC THREADS" instead makes cubic Newton
+//                  steps without noise (design once, all records of a client, solved at the server) on a
+//                  LIBSVM file, intercept appended, l2 = 0.001, until the gradient of the whole problem is
+//                  below 1e-9, and answers with milliseconds by the clock for reading and for the rounds, the
+//                  rounds, the gradients after each and the bytes a client sent and got
 //
 // bench/fcrn_peers.py does the first two in NumPy.
 #include <fmt/format.h>

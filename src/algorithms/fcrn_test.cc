@@ -65,7 +65,7 @@ struct World {
     }
     return Vec(server.model().begin(), server.model().end());
   }
-  Vec Gradient(View x, double l2) const {      // of (1/n) Σ f_i + (l2/2)‖x‖²
+  Vec Gradient(View x, double l2) const {  // of (1/n) Σ f_i + (l2/2)‖x‖²
     Vec total(x.begin(), x.end());
     Scale(l2, total);
     for (const Shard& s : shards) {
@@ -242,7 +242,8 @@ TEST(Fcrn, WhoMissedABroadcastGetsAllOfX) {
   DpFcrn::Options o = Options(Design::kSubspace, 6);
   o.coordinates = 3;
   o.solver.box = 0.5;
-  w.Run(o, kLattice, 0.5, 1000, [](std::uint32_t i, std::uint32_t t) { return i == 1 && (t == 0 || t == 3); });
+  w.Run(o, kLattice, 0.5, 1000,
+        [](std::uint32_t i, std::uint32_t t) { return i == 1 && (t == 0 || t == 3); });
   EXPECT_EQ(w.answered, (std::vector<std::uint32_t>{2, 3, 3, 2, 3, 3}));
   EXPECT_EQ(w.sent, (std::vector<std::size_t>{0, 12, 3, 3, 12, 3}));
 
@@ -286,7 +287,8 @@ TEST(Fcrn, MessagesThatCannotBeAddedAreLeftOut) {
     EXPECT_TRUE(client.Round({}, up, scratch).ok());
     return up;
   };
-  const DpFcrn::Up four = message(Design::kSubspace, 4, w.problem), masked = message(Design::kFull, 4, w.problem);
+  const DpFcrn::Up four = message(Design::kSubspace, 4, w.problem),
+                   masked = message(Design::kFull, 4, w.problem);
   const auto added = [](const std::vector<DpFcrn::Up>& all) {
     DpFcrn::Sum sum;
     for (const DpFcrn::Up& up : all) sum.Add(up);
@@ -294,7 +296,8 @@ TEST(Fcrn, MessagesThatCannotBeAddedAreLeftOut) {
   };
   using Counted = std::pair<std::uint32_t, std::size_t>;
   EXPECT_EQ(added({four, four}), (Counted{2, 4}));
-  EXPECT_EQ(added({four, message(Design::kSubspace, 5, w.problem), four}), (Counted{2, 4})) << "of another length";
+  EXPECT_EQ(added({four, message(Design::kSubspace, 5, w.problem), four}), (Counted{2, 4}))
+      << "of another length";
   EXPECT_EQ(added({four, masked}), (Counted{1, 4})) << "on a mask of its own among others";
   EXPECT_EQ(added({masked, four, masked}), (Counted{2, 12}));
   DpFcrn::Up wrong = masked;
@@ -356,8 +359,8 @@ TEST(Fcrn, ARoundChargesWhatTheProofSays) {
     Scratch scratch;
     scratch.rng = &rng;
     o.round_mu = {mu};
-    DpFcrn::Client client(Holding{0, m, Private<Shard>(w.shards[0]), &book.account(0)}, w.problem,
-                                kLattice, o, noise);
+    DpFcrn::Client client(Holding{0, m, Private<Shard>(w.shards[0]), &book.account(0)}, w.problem, kLattice,
+                          o, noise);
     DpFcrn::Up up;
     const DpFcrn::Down down;
     EXPECT_TRUE(client.Round(down, up, scratch).ok());
@@ -366,8 +369,8 @@ TEST(Fcrn, ARoundChargesWhatTheProofSays) {
 
     LedgerBook again(1, plan);
     o.round_mu = {Mu::Proven(mu.value() * (1 - 1e-6))};  // the filter of the round is a bit too small
-    DpFcrn::Client tight(Holding{0, m, Private<Shard>(w.shards[0]), &again.account(0)}, w.problem,
-                               kLattice, o, noise);
+    DpFcrn::Client tight(Holding{0, m, Private<Shard>(w.shards[0]), &again.account(0)}, w.problem, kLattice,
+                         o, noise);
     EXPECT_EQ(tight.Round(down, up, scratch).error().code, Code::kBudget);
   }
 }

@@ -201,10 +201,14 @@ TEST_F(FcrnRuns, CertificatesOfSamplesThatTheirAlgorithmDoesNotHaveAreRefused) {
   const auto certificate = [&](const std::vector<Assignment>& sets, const char* where) {
     return json::parse(Read(Good(Make(sets, where)).folder / "certificate.json"));
   };
-  const json newton = certificate({{"algorithm.record_sampling", "fixed"}}, "newton");
-  const json sgd =
-      certificate({{"algorithm.name", "dp-fed-sgd"}, {"algorithm.record_sampling", "fixed"}}, "sgd");
-  const json other = certificate({{"algorithm.name", "isrl-dp"}, {"algorithm.record_sampling", "full"}}, "other");
+  const json newton = certificate({}, "newton"), sgd = certificate({{"algorithm.name", "dp-fed-sgd"}}, "sgd");
+  const Config plain;
+  const json other =
+      certificate({{"algorithm.name", "isrl-dp"},
+                   {"algorithm.record_sampling", plain.algorithm.record_sampling},
+                   {"algorithm.sample_records", fmt::format("{}", plain.algorithm.sample_records)},
+                   {"algorithm.solver_steps", fmt::format("{}", plain.algorithm.solver_steps)}},
+                  "other");
   const auto refused = [](json j, const char* part) {
     const auto v = Verify(j, "certificate.json");
     ASSERT_FALSE(v.ok());
@@ -239,7 +243,7 @@ TEST_F(FcrnRuns, CertificatesOfSamplesThatTheirAlgorithmDoesNotHaveAreRefused) {
     EXPECT_TRUE(found);
   }
   // A sample that was not taken: all records were used, and a rate below 1 is claimed.
-  j = certificate({}, "all");
+  j = newton;
   j["second_order"]["rate"] = 0.05;
   const auto v = Verify(j, "certificate.json");
   EXPECT_TRUE(!v.ok() || !v->findings.empty());

@@ -230,7 +230,7 @@ void MakeQuadratics(const Shard& all, Quadratics& out, const std::vector<std::ui
       for (std::size_t i = 0; i < row.size; ++i) to[row.index[i]] = row.value[i];
     } else {
       std::size_t j = 0;
-      for (std::size_t i = 0; i < row.size && j < k; ++i) {      // both ascend
+      for (std::size_t i = 0; i < row.size && j < k; ++i) {  // both ascend
         while (j < k && mask[j] < row.index[i]) ++j;
         if (j < k && mask[j] == row.index[i]) to[j] = row.value[i];
       }

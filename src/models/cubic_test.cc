@@ -329,8 +329,8 @@ TEST(QuadraticModel, HessiansOfRowsWithFewAndManyEntries) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < k; ++i)
       for (std::size_t j = 0; j <= i; ++j, ++at)
-        expected[at] += (i == j ? 1 : std::sqrt(2.0)) * weight[l] * q.curvature[l] * q.row[l * k + i] *
-                        q.row[l * k + j];
+        expected[at] +=
+            (i == j ? 1 : std::sqrt(2.0)) * weight[l] * q.curvature[l] * q.row[l * k + i] * q.row[l * k + j];
   }
   Vec packed(PackedSize(k));
   q.AddHessians(weight, packed);
