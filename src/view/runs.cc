@@ -1,0 +1,291 @@
+#include "view/runs.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "experiment/files.h"
+#include "experiment/json_number.h"
+#include "view/settings.h"
+#include "view/trace.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::uintmax_t kLargestResult = std::uintmax_t{1} << 24;
+
+// Who trains holds an exclusive flock on the run's folder. It is looked up in the kernel's list rather than
+// tried: a lock taken to see whether it is free could make `tacit resume` fail in that instant. Devices are
+// not compared: some file systems report another one there than to stat.
+class Locks {
+ public:
+  Locks() {
+    std::ifstream in("/proc/locks");
+    known_ = in.good();
+    // 1: FLOCK  ADVISORY  WRITE 4242 00:2f:131090 0 EOF
+    for (std::string line; std::getline(in, line);) {
+      if (line.find("FLOCK") == std::string::npos || line.find("WRITE") == std::string::npos) continue;
+      const auto last = line.rfind(':');
+      if (last != std::string::npos) inodes_.insert(std::strtoull(line.c_str() + last + 1, nullptr, 10));
+    }
+  }
+  bool Held(const fs::path& folder) const {
+    struct stat s{};
+    if (known_) return ::stat(folder.c_str(), &s) == 0 && inodes_.count(s.st_ino) > 0;
+    // Elsewhere: a trace that has just grown is being written.
+    std::error_code ec;
+    const auto written = fs::last_write_time(folder / "trace.jsonl", ec);
+    return !ec && fs::file_time_type::clock::now() - written < std::chrono::seconds(30);
+  }
+
+ private:
+  bool known_ = false;
+  std::set<unsigned long long> inodes_;
+};
+
+bool Digits(std::string_view s) {
+  return !s.empty() && std::all_of(s.begin(), s.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// From the name, which ends in -20260102T030405 or -20260102T030405-2; else the age of the config.
+std::string Started(const fs::path& folder, const std::string& name) {
+  for (auto at = name.rfind('T'); at != std::string::npos && at > 0; at = name.rfind('T', at - 1)) {
+    if (at < 8 || at + 7 > name.size()) continue;
+    const std::string_view day(name.data() + at - 8, 8), time(name.data() + at + 1, 6);
+    if (!Digits(day) || !Digits(time)) continue;
+    return fmt::format("{}-{}-{}T{}:{}:{}Z", day.substr(0, 4), day.substr(4, 2), day.substr(6, 2),
+                       time.substr(0, 2), time.substr(2, 2), time.substr(4, 2));
+  }
+  struct stat s{};
+  if (::stat((folder / "config.toml").c_str(), &s) != 0) return "";
+  std::tm utc{};
+  gmtime_r(&s.st_mtime, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+std::uint64_t Whole(const json& j, const char* key) {
+  const auto at = j.find(key);
+  return at != j.end() && at->is_number_unsigned() ? at->get<std::uint64_t>() : 0;
+}
+std::string Text(const json& j, const char* key, std::string otherwise) {
+  const auto at = j.find(key);
+  return at != j.end() && at->is_string() ? at->get<std::string>() : std::move(otherwise);
+}
+std::optional<double> Figure(const json& j, const char* key) {
+  const auto at = j.find(key);
+  return at != j.end() ? NumberOf(*at) : std::nullopt;
+}
+
+void FromResult(const json& result, RunSummary& s) {
+  s.algorithm = Text(result, "algorithm", s.algorithm);
+  s.mode = Text(result, "mode", s.mode);
+  s.rounds = Whole(result, "rounds");
+  s.planned = std::max(Whole(result, "rounds_planned"), s.rounds);
+  s.bytes_up = Whole(result, "bytes_up");
+  s.bytes_down = Whole(result, "bytes_down");
+  s.seconds = Figure(result, "seconds");
+  if (const auto metrics = result.find("metrics"); metrics != result.end() && metrics->is_object())
+    for (const auto& [key, value] : metrics->items())
+      if (const auto number = NumberOf(value)) s.metrics[key] = *number;
+  if (const auto privacy = result.find("privacy"); privacy != result.end() && privacy->is_object()) {
+    s.unit = Text(*privacy, "unit", s.unit);
+    s.certified = Figure(*privacy, "certified_epsilon");
+    s.claimed = Figure(*privacy, "claimed_epsilon");
+    if (const auto delta = Figure(*privacy, "delta")) s.delta = *delta;
+  }
+  // A result that does not say is not taken for a private one.
+  s.epsilon = s.certified.value_or(HUGE_VAL);
+}
+
+void FromTrace(const Trace& last, RunSummary& s) {
+  static const std::set<std::string> kOther = {"round",      "epsilon",  "sigma", "bytes_up",
+                                               "bytes_down", "answered", "clip"};
+  if (last.rows() == 0) return;
+  const auto of = [&](const char* name) {
+    const auto* column = last.column(name);
+    return column == nullptr ? NAN : column->back();
+  };
+  const auto whole = [&](const char* name) {
+    const double v = of(name);
+    return v >= 0 && v < 1.8e19 ? static_cast<std::uint64_t>(v) : 0;
+  };
+  s.rounds = whole("round");
+  s.bytes_up = whole("bytes_up");
+  s.bytes_down = whole("bytes_down");
+  s.epsilon = std::isnan(of("epsilon")) ? HUGE_VAL : of("epsilon");
+  for (std::size_t c = 0; c < last.names.size(); ++c)
+    if (kOther.count(last.names[c]) == 0 && last.names[c].find('.') == std::string::npos &&
+        !std::isnan(last.columns[c].back()))
+      s.metrics[last.names[c]] = last.columns[c].back();
+}
+
+RunSummary Broken(RunSummary s, std::string problem) {
+  s.state = RunState::kBroken;
+  s.problem = std::move(problem);
+  return s;
+}
+
+std::vector<std::string> ReadTags(const fs::path& folder) {
+  std::vector<std::string> tags;
+  std::ifstream in(folder / "tags");
+  for (std::string line; tags.size() < 1000 && std::getline(in, line);)
+    if (auto tag = CheckedTag(line); tag.ok()) tags.push_back(*std::move(tag));
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  return tags;
+}
+
+RunSummary Summarise(const fs::path& folder, const Locks& locks) {
+  RunSummary s;
+  s.folder = folder;
+  s.name = folder.filename().string();
+  s.started = Started(folder, s.name);
+  s.tags = ReadTags(folder);
+  const auto settings = ReadSettings(folder);
+  if (!settings.ok()) return Broken(std::move(s), settings.error().message);
+  s.algorithm = PlainValue(*settings, "algorithm.name");
+  s.mode = PlainValue(*settings, "algorithm.mode");
+  s.unit = PlainValue(*settings, "privacy.unit");
+  s.data = PlainValue(*settings, "data.id");
+  if (s.data.empty()) s.data = PlainValue(*settings, "data.source");
+  const auto number = [&](const char* key) {
+    return std::strtod(PlainValue(*settings, key).c_str(), nullptr);
+  };
+  s.budget = number("privacy.epsilon");
+  s.delta = number("privacy.delta");
+  s.seed = std::strtoull(PlainValue(*settings, "experiment.seed").c_str(), nullptr, 10);
+  s.planned = std::strtoull(PlainValue(*settings, "algorithm.rounds").c_str(), nullptr, 10);
+  if (s.algorithm.empty()) return Broken(std::move(s), "config.toml names no algorithm");
+
+  std::error_code ec;
+  bool whole = false;
+  if (fs::exists(folder / "result.json", ec)) {
+    const auto text = ReadWhole(folder / "result.json", kLargestResult);
+    if (!text.ok()) return Broken(std::move(s), text.error().message);
+    const json result = json::parse(*text, nullptr, false);
+    if (!result.is_object()) return Broken(std::move(s), "result.json is not valid JSON");
+    FromResult(result, s);
+    const auto interrupted = result.find("interrupted");
+    whole = interrupted != result.end() && interrupted->is_boolean() && !interrupted->get<bool>();
+  }
+  if (whole) {
+    s.state = RunState::kFinished;
+    return s;
+  }
+  s.state = locks.Held(folder) ? RunState::kRunning : RunState::kStopped;
+  if (s.certified && s.state == RunState::kStopped) return s;
+  const auto last = ReadLastOfTrace(folder);
+  if (!last.ok()) return Broken(std::move(s), last.error().message);
+  FromTrace(*last, s);
+  if (s.state == RunState::kRunning) s.certified = s.claimed = s.seconds = std::nullopt;  // of the last stop
+  return s;
+}
+
+bool IsRun(const fs::path& folder) {
+  std::error_code ec;
+  return fs::is_regular_file(folder / "config.toml", ec) || fs::is_regular_file(folder / "result.json", ec);
+}
+
+}  // namespace
+
+const char* Name(RunState state) {
+  switch (state) {
+    case RunState::kRunning: return "running";
+    case RunState::kFinished: return "finished";
+    case RunState::kStopped: return "stopped";
+    case RunState::kBroken: return "broken";
+  }
+  return "?";
+}
+
+Result<std::vector<RunSummary>> ListRuns(const std::vector<fs::path>& roots) {
+  const Locks locks;
+  std::vector<RunSummary> runs;
+  for (const fs::path& root : roots) {
+    std::error_code ec;
+    if (!fs::is_directory(root, ec))
+      return Fail(Code::kNotFound, "{}: no such folder; give one that holds runs", root.string());
+    if (IsRun(root)) {
+      runs.push_back(Summarise(root.has_filename() ? root : root.parent_path(), locks));
+      continue;
+    }
+    for (fs::directory_iterator at(root, ec), end; !ec && at != end; at.increment(ec)) {
+      std::error_code ignored;
+      if (at->is_directory(ignored) && IsRun(at->path())) runs.push_back(Summarise(at->path(), locks));
+    }
+    if (ec) return Fail(Code::kIo, "{}: cannot be listed ({})", root.string(), ec.message());
+  }
+  std::sort(runs.begin(), runs.end(), [](const RunSummary& a, const RunSummary& b) {
+    return a.started != b.started ? a.started > b.started : a.folder > b.folder;
+  });
+  return runs;
+}
+
+Result<RunSummary> SummaryOf(const fs::path& folder) {
+  if (!IsRun(folder))
+    return Fail(Code::kNotFound, "{}: no run is in this folder; give one that `tacit train` wrote",
+                folder.string());
+  return Summarise(folder.has_filename() ? folder : folder.parent_path(), Locks());
+}
+
+json ToJson(const RunSummary& s) {
+  json metrics = json::object();
+  for (const auto& [name, value] : s.metrics) metrics[name] = Number(value);
+  return {{"folder", s.folder.string()},
+          {"name", s.name},
+          {"algorithm", s.algorithm},
+          {"mode", s.mode},
+          {"data", s.data},
+          {"unit", s.unit},
+          {"state", Name(s.state)},
+          {"problem", s.problem.empty() ? json(nullptr) : json(s.problem)},
+          {"rounds", s.rounds},
+          {"rounds_planned", s.planned},
+          {"epsilon", Number(s.epsilon)},
+          {"certified_epsilon", Number(s.certified)},
+          {"claimed_epsilon", Number(s.claimed)},
+          {"budget_epsilon", Number(s.budget)},
+          {"delta", Number(s.delta)},
+          {"bytes_up", s.bytes_up},
+          {"bytes_down", s.bytes_down},
+          {"metrics", metrics},
+          {"started", s.started},
+          {"seconds", Number(s.seconds)},
+          {"tags", s.tags},
+          {"seed", s.seed}};
+}
+
+Result<std::string> CheckedTag(const std::string& tag) {
+  const bool good = !tag.empty() && tag.size() <= 64 && std::all_of(tag.begin(), tag.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("._-:").find(c) != std::string_view::npos;
+  });
+  if (good) return tag;
+  return Fail(Code::kInvalidArgument,
+              "a tag has 1 to 64 letters, digits and . _ - : only; this one has {} characters", tag.size());
+}
+
+Status WriteTags(const fs::path& folder, std::vector<std::string> tags) {
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  std::string text;
+  for (const std::string& tag : tags) {
+    TACIT_TRY(const std::string checked, CheckedTag(tag));
+    text += checked + "\n";
+  }
+  return WriteWhole(folder / "tags", text);
+}
+
+}  // namespace tacit

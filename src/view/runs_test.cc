@@ -1,0 +1,175 @@
+#include "view/runs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "view/settings.h"
+#include "view/text.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_runs_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+  fs::path Write(const std::string& run, const std::string& file, const std::string& text) {
+    fs::create_directories(home_ / run);
+    std::ofstream(home_ / run / file, std::ios::binary) << text;
+    return home_ / run;
+  }
+  fs::path Finished(const std::string& run, bool interrupted = false, const std::string& epsilon = "1.5") {
+    Write(run, "result.json",
+          fmt::format(R"({{"algorithm":"fedexp","mode":"paper","rounds":7,"rounds_planned":9,"interrupted":{},
+            "bytes_up":10,"bytes_down":20,"seconds":0.5,"metrics":{{"loss":0.25,"accuracy":0.5}},
+            "privacy":{{"unit":"client","delta":1e-6,"certified_epsilon":{},"claimed_epsilon":null}}}})",
+                      interrupted, epsilon));
+    return Write(run, "config.toml", kConfig);
+  }
+  static constexpr const char* kConfig =
+      "[data]\nsource = \"a9a\"\n[privacy]\nepsilon = 2.0\ndelta = 1e-05\nunit = \"record\"\n"
+      "[algorithm]\nname = \"primal-dual\"\nmode = \"certified\"\nrounds = 100\n[experiment]\nseed = 7\n";
+  fs::path home_;
+};
+
+TEST_F(RunsTest, AFinishedRunIsWhatItsResultSays) {
+  const auto s = SummaryOf(Finished("mine-20260102T030405"));
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->state, RunState::kFinished);
+  EXPECT_EQ(s->algorithm, "fedexp");
+  EXPECT_EQ(s->unit, "client");
+  EXPECT_EQ(s->data, "a9a");
+  EXPECT_EQ(s->rounds, 7u);
+  EXPECT_EQ(s->planned, 9u);
+  EXPECT_EQ(s->epsilon, 1.5);
+  EXPECT_EQ(s->budget, 2.0);
+  EXPECT_FALSE(s->claimed.has_value());
+  EXPECT_EQ(s->metrics.at("accuracy"), 0.5);
+  EXPECT_EQ(s->started, "2026-01-02T03:04:05Z");
+  EXPECT_EQ(s->seed, 7u);
+}
+
+TEST_F(RunsTest, NoFigureIsMadeUpForAResultWithoutOne) {
+  const auto inf = SummaryOf(Finished("a", false, "\"inf\""));
+  ASSERT_TRUE(inf.ok());
+  EXPECT_TRUE(std::isinf(inf->epsilon));
+  EXPECT_EQ(ToJson(*inf)["epsilon"], "inf");
+  const auto none = SummaryOf(Finished("b", false, "null"));
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(std::isinf(none->epsilon));
+}
+
+TEST_F(RunsTest, WithoutAResultTheTraceCountsAndTheLockDecides) {
+  Write("live", "config.toml", kConfig);
+  const fs::path folder =
+      Write("live", "trace.jsonl",
+            "{\"round\":1,\"epsilon\":0.5,\"bytes_up\":3,\"metrics\":{\"loss\":1}}\n"
+            "{\"round\":2,\"epsilon\":0.7,\"bytes_up\":6,\"metrics\":{\"loss\":0.5}}\n{\"round\":3,");
+  auto s = SummaryOf(folder);
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->state, RunState::kStopped);
+  EXPECT_EQ(s->rounds, 2u);
+  EXPECT_EQ(s->planned, 100u);
+  EXPECT_EQ(s->epsilon, 0.7);
+  EXPECT_EQ(s->bytes_up, 6u);
+  EXPECT_EQ(s->metrics.at("loss"), 0.5);
+  EXPECT_FALSE(s->certified.has_value());
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+  if (std::ifstream("/proc/locks").good()) {
+    s = SummaryOf(folder);
+    ASSERT_TRUE(s.ok());
+    EXPECT_EQ(s->state, RunState::kRunning);
+  }
+  ::close(fd);
+}
+
+TEST_F(RunsTest, AnInterruptedRunIsStopped) {
+  const auto s = SummaryOf(Finished("a", true));
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->state, RunState::kStopped);
+  EXPECT_EQ(s->epsilon, 1.5);
+}
+
+TEST_F(RunsTest, AListHasTheNewestFirstAndBrokenRunsToo) {
+  Finished("x-20260101T000000");
+  Finished("a-20260301T000000-2");
+  Write("b-20260201T000000", "config.toml", kConfig);
+  Write("b-20260201T000000", "result.json", "{\"rounds\":");
+  Write("c-20250101T000000", "result.json", "{}");
+  fs::create_directories(home_ / "a sweep");
+  std::ofstream(home_ / "ledger.db") << "no run";
+  const auto runs = ListRuns({home_});
+  ASSERT_TRUE(runs.ok());
+  ASSERT_EQ(runs->size(), 4u);
+  EXPECT_EQ((*runs)[0].name, "a-20260301T000000-2");
+  EXPECT_EQ((*runs)[1].state, RunState::kBroken);
+  EXPECT_FALSE((*runs)[1].problem.empty());
+  EXPECT_EQ((*runs)[2].name, "x-20260101T000000");
+  EXPECT_EQ((*runs)[3].state, RunState::kBroken);
+  EXPECT_FALSE(ListRuns({home_ / "nowhere"}).ok());
+  EXPECT_FALSE(SummaryOf(home_).ok());
+  const auto one = ListRuns({home_ / "x-20260101T000000" / ""});
+  ASSERT_TRUE(one.ok());
+  ASSERT_EQ(one->size(), 1u);
+  EXPECT_EQ((*one)[0].name, "x-20260101T000000");
+}
+
+TEST_F(RunsTest, WrongTypesAreNoFigures) {
+  Write("w", "config.toml", kConfig);
+  const auto s = SummaryOf(Write(
+      "w", "result.json", R"({"algorithm":3,"rounds":-1,"metrics":[1],"privacy":"x","interrupted":"no"})"));
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->state, RunState::kStopped);
+  EXPECT_EQ(s->algorithm, "primal-dual");
+}
+
+TEST_F(RunsTest, TagsAreKeptAndChecked) {
+  const fs::path folder = Finished("a");
+  ASSERT_TRUE(WriteTags(folder, {"paper", "best", "paper"}).ok());
+  EXPECT_EQ(SummaryOf(folder)->tags, (std::vector<std::string>{"best", "paper"}));
+  EXPECT_FALSE(WriteTags(folder, {"two words"}).ok());
+  EXPECT_FALSE(WriteTags(folder, {""}).ok());
+  std::ofstream(folder / "tags") << "good\n\033[2J\n<script>\n";
+  EXPECT_EQ(SummaryOf(folder)->tags, std::vector<std::string>{"good"});
+}
+
+TEST(Settings, AreFlatAndCompared) {
+  const Settings a = ParseSettings("# c\n[a]\nx = 1\ny = \"q\\\"r\"\n[experiment]\nseed = 1\n");
+  const Settings b =
+      ParseSettings("[a]\r\nx = 2\r\ny = \"q\\\"r\"\n[experiment]\nseed = 2\n[runtime]\nthreads = 4\n");
+  EXPECT_EQ(PlainValue(a, "a.y"), "q\"r");
+  EXPECT_EQ(PlainValue(a, "a.none"), "");
+  EXPECT_EQ(DifferingKeys({a, b}), std::vector<std::string>{"a.x"});
+  EXPECT_FALSE(SameButSeed(a, b));
+  EXPECT_TRUE(SameButSeed(a, a));
+  EXPECT_TRUE(ParseSettings("nonsense\n[\n]\n=\n").size() <= 1);
+}
+
+TEST(Text, IsHarmlessWhereItStands) {
+  EXPECT_EQ(Printable("a\033[2Jb\n\xff\xc2\x9b"
+                      "é"),
+            "a?[2Jb????é");
+  EXPECT_EQ(Printable("\xe2\x80\xae"
+                      "x"),
+            "???x");      // right-to-left override
+  EXPECT_EQ(HtmlEscaped("<script>\"&'"), "&lt;script&gt;&quot;&amp;&#39;");
+  EXPECT_EQ(TexEscaped("a_b\\input{x}"), "a\\_b\\textbackslash{}input\\{x\\}");
+  EXPECT_EQ(MarkdownEscaped("a|<b>`"), "a\\|&lt;b>\\`");
+  EXPECT_EQ(CsvEscaped("a,\"b\""), "\"a,\"\"b\"\"\"");
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,217 @@
+#include "view/trace.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+
+namespace tacit {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// A line is an object of numbers and, nested, of more of them. Parsed by hand, for a trace may have a million
+// lines; every line has the keys of the line before in the same order, as a rule, so that a key is looked up
+// where it was then.
+class Parser {
+ public:
+  explicit Parser(Trace& into) : into_(into) {}
+
+  void Line(std::string_view line) {
+    at_ = line.data();
+    end_ = at_ + line.size();
+    found_.clear();
+    prefix_.clear();
+    place_ = 0;
+    Space();
+    if (!Object(0)) return;
+    Space();
+    if (at_ != end_) return;
+    const std::size_t rows = into_.rows();
+    for (auto& column : into_.columns) column.push_back(kNone);
+    for (const auto& [name, value] : found_) Column(name, rows).back() = value;
+  }
+
+ private:
+  static constexpr int kDeepest = 8;
+
+  std::vector<double>& Column(const std::string& name, std::size_t rows) {
+    const std::size_t guess = place_ < order_.size() ? order_[place_] : into_.names.size();
+    if (guess < into_.names.size() && into_.names[guess] == name) {
+      ++place_;
+      return into_.columns[guess];
+    }
+    const auto [it, fresh] = index_.try_emplace(name, into_.names.size());
+    if (fresh) {
+      into_.names.push_back(name);
+      into_.columns.emplace_back(rows + 1, kNone);
+    }
+    if (place_ < order_.size())
+      order_[place_] = it->second;
+    else
+      order_.push_back(it->second);
+    ++place_;
+    return into_.columns[it->second];
+  }
+
+  void Space() {
+    while (at_ != end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r')) ++at_;
+  }
+  bool Take(char c) {
+    Space();
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+  bool Text(std::string_view& out) {
+    if (!Take('"')) return false;
+    const char* from = at_;
+    while (at_ != end_ && *at_ != '"') at_ += *at_ == '\\' && at_ + 1 != end_ ? 2 : 1;
+    if (at_ == end_) return false;
+    out = std::string_view(from, static_cast<std::size_t>(at_ - from));
+    ++at_;
+    return true;
+  }
+  bool Object(int depth) {
+    if (depth > kDeepest || !Take('{')) return false;
+    if (Take('}')) return true;
+    do {
+      std::string_view key;
+      if (!Text(key) || !Take(':')) return false;
+      Space();
+      if (at_ == end_) return false;
+      if (*at_ == '{') {
+        const std::size_t length = prefix_.size();
+        if (key != "metrics") prefix_.append(key).append(".");
+        if (!Object(depth + 1)) return false;
+        prefix_.resize(length);
+      } else if (!Value(key, depth)) {
+        return false;
+      }
+    } while (Take(','));
+    return Take('}');
+  }
+  bool Value(std::string_view key, int depth) {
+    double value = kNone;
+    if (*at_ == '"') {
+      std::string_view text;
+      if (!Text(text)) return false;
+      if (text == "inf") value = std::numeric_limits<double>::infinity();
+      if (text == "-inf") value = -std::numeric_limits<double>::infinity();
+      if (text != "inf" && text != "-inf" && text != "nan") return true;  // no figure
+    } else if (*at_ == '[') {  // no figure either
+      return List(depth);
+    } else if (std::string_view word = Word(); !word.empty()) {
+      return word == "null" || word == "true" || word == "false";
+    } else {
+      const auto [to, error] = std::from_chars(at_, end_, value);
+      if (error == std::errc::invalid_argument) return false;
+      at_ = to;
+    }
+    found_.emplace_back(prefix_ + std::string(key), value);
+    return true;
+  }
+  bool List(int depth) {
+    if (depth > kDeepest || !Take('[')) return false;
+    if (Take(']')) return true;
+    do {
+      Space();
+      if (at_ == end_) return false;
+      std::string_view text;
+      if (*at_ == '"') {
+        if (!Text(text)) return false;
+      } else if (*at_ == '[') {
+        if (!List(depth + 1)) return false;
+      } else if (Word().empty()) {
+        double number = 0;
+        const auto [to, error] = std::from_chars(at_, end_, number);
+        if (error == std::errc::invalid_argument) return false;
+        at_ = to;
+      }
+    } while (Take(','));
+    return Take(']');
+  }
+  std::string_view Word() {
+    const char* from = at_;
+    while (at_ != end_ && *at_ >= 'a' && *at_ <= 'z') ++at_;
+    return {from, static_cast<std::size_t>(at_ - from)};
+  }
+
+  Trace& into_;
+  const char *at_ = nullptr, *end_ = nullptr;
+  std::string prefix_;
+  std::vector<std::pair<std::string, double>> found_;
+  std::size_t place_ = 0;
+  std::vector<std::size_t> order_;  // columns in the order of the keys of the last line
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+}  // namespace
+
+const std::vector<double>* Trace::column(std::string_view name) const {
+  const auto at = std::find(names.begin(), names.end(), name);
+  return at == names.end() ? nullptr : &columns[static_cast<std::size_t>(at - names.begin())];
+}
+
+Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offset) {
+  Trace trace;
+  const std::filesystem::path file = folder / "trace.jsonl";
+  std::error_code ec;
+  const std::uintmax_t size = std::filesystem::file_size(file, ec);
+  if (ec == std::errc::no_such_file_or_directory) return trace;
+  if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
+  if (offset > size) offset = 0;
+  trace.from_start = offset == 0;
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  if (!in) return Fail(Code::kIo, "{}: cannot be read", file.string());
+  Parser parser(trace);
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  std::string buffer;
+  std::size_t kept = 0;  // of a line whose end is in the next block
+  while (in) {
+    buffer.resize(kept + kBlock);
+    in.read(buffer.data() + kept, kBlock);
+    const std::size_t have = kept + static_cast<std::size_t>(in.gcount());
+    std::string_view rest(buffer.data(), have);
+    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      parser.Line(rest.substr(0, end));
+      offset += end + 1;
+      rest.remove_prefix(end + 1);
+    }
+    kept = rest.size();
+    buffer.erase(0, have - kept);
+  }
+  trace.next_offset = offset;
+  return trace;
+}
+
+Result<Trace> ReadLastOfTrace(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "trace.jsonl";
+  std::error_code ec;
+  const std::uintmax_t size = std::filesystem::file_size(file, ec);
+  if (ec == std::errc::no_such_file_or_directory) return Trace{};
+  if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
+  std::ifstream in(file, std::ios::binary);
+  for (std::uintmax_t back = 4096;; back *= 4) {
+    const std::uintmax_t from = size > back ? size - back : 0;
+    std::string tail(static_cast<std::size_t>(size - from), '\0');
+    in.seekg(static_cast<std::streamoff>(from));
+    in.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+    if (!in) return Fail(Code::kIo, "{}: cannot be read", file.string());
+    const auto end = tail.rfind('\n');
+    const auto begin = end == std::string::npos || end == 0 ? std::string::npos : tail.rfind('\n', end - 1);
+    if (begin == std::string::npos && from > 0) continue;
+    Trace trace;
+    trace.from_start = false;
+    if (end == std::string::npos) return trace;
+    Parser(trace).Line(std::string_view(tail).substr(begin == std::string::npos ? 0 : begin + 1,
+                                                     end - (begin == std::string::npos ? 0 : begin + 1)));
+    trace.next_offset = from + end + 1;
+    return trace;
+  }
+}
+
+}  // namespace tacit

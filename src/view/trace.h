@@ -1,0 +1,33 @@
+#pragma once
+
+// The trace of a run as columns.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tacit {
+
+// Columns are named by the keys of trace.jsonl: round, epsilon, sigma, bytes_up, bytes_down, answered,
+// step_size, clip; every metric by its own name; other nested keys as "missed.absent". All columns are
+// equally long, in the order of the rounds; NaN where a line has no such number.
+struct Trace {
+  std::vector<std::string> names;
+  std::vector<std::vector<double>> columns;
+  std::uint64_t next_offset = 0;  // bytes read: where to go on when a run has written more
+  bool from_start = true;         // these rows begin with the run's first one
+  std::size_t rows() const { return columns.empty() ? 0 : columns.front().size(); }
+  const std::vector<double>* column(std::string_view name) const;  // nullptr: none
+};
+
+// Reads whole lines from `offset`; a line that is still being written is left for the next call, one that
+// cannot be understood is passed over. A file shorter than `offset` was cut back when its run went on from a
+// checkpoint: it is read from the beginning. No file yet: no rows.
+Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offset = 0);
+// The last whole line only, however long the trace is; no rows if there is none.
+Result<Trace> ReadLastOfTrace(const std::filesystem::path& folder);
+
+}  // namespace tacit
