@@ -17,8 +17,13 @@ GaussianEvent Gaussian(double sensitivity, NoiseStd sigma) {
 }
 
 // 2^e, for exponents of normal doubles.
-double PowerOfTwo(int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); }
+double PowerOfTwo(int e) {
+  TACIT_CHECK(e >= -1022 && e <= 1023);
+  return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);
+}
 
+// Here g and 1/g are normal doubles, so that a value is quantised and not lost.
+constexpr double kLeastSigma = 0x1p-990, kMostSigma = 0x1p1000;
 constexpr double kGridRatio = 0x1p-30;      // g ≤ σ·2⁻³⁰
 constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; CheckRange keeps them away
 
@@ -71,9 +76,9 @@ double LatticeGaussian::OverheadMu(std::size_t dim) const {
 }
 
 Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
-  if (sigma.value() < 0x1p-1000 || sigma.value() > 0x1p1000)
+  if (sigma.value() < kLeastSigma || sigma.value() > kMostSigma)
     return Fail(Code::kInvalidArgument,
-                "lattice_gaussian: noise of std {:.3g} is outside [1e-301, 1e301]; change privacy.clip or "
+                "lattice_gaussian: noise of std {:.3g} is outside [1e-298, 1e301]; change privacy.clip or "
                 "privacy.epsilon, or lower algorithm.rounds",
                 sigma.value());
   const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);

@@ -116,6 +116,22 @@ TEST(LatticeGaussian, LargeSumsAreIntegersThatRoundOnce) {
   }
 }
 
+// Where noise is as small as can be, a value is still on the grid that was charged for: 2^-1020 here.
+TEST(LatticeGaussian, TheSmallestNoiseHasAGrid) {
+  const LatticeGaussian lattice;
+  const NoiseStd sigma = NoiseStd::Proven(0x1p-990);
+  ASSERT_TRUE(lattice.CheckRange(0x1p-991, sigma).ok());
+  const Vec value = {0x1p-991, -0x1p-992, 0, 0x1p-990, -0x1p-1020};
+  Setting with(value), without(Vec(5));
+  Ledger open(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+  ASSERT_TRUE(with.Release(lattice, sigma, open, L2Bound::Proven(0x1p-985)).ok());
+  ASSERT_TRUE(without.Release(lattice, sigma, open, L2Bound::Proven(0x1p-985)).ok());
+  for (std::size_t j = 0; j < value.size(); ++j) EXPECT_EQ((*with.out)[j] - (*without.out)[j], value[j]) << j;
+  const Mu mu = std::get<GaussianEvent>(lattice.EventFor(L2Bound::Proven(0x1p-990), sigma, 4)).mu;
+  EXPECT_GE(mu.value(), 1 + 2 * 0x1p-30);
+  EXPECT_LE(mu.value(), 1 + 3 * 0x1p-30);
+}
+
 TEST(LatticeGaussian, RangeIsCheckedFromPublicNumbers) {
   const LatticeGaussian lattice;
   EXPECT_TRUE(lattice.CheckRange(1e5, NoiseStd{1.0}).ok());
@@ -128,6 +144,7 @@ TEST(LatticeGaussian, RangeIsCheckedFromPublicNumbers) {
   EXPECT_NE(tiny.error().message.find("lower privacy.clip"), std::string::npos);
   EXPECT_FALSE(lattice.CheckRange(1, NoiseStd::Proven(1e305)).ok());  // no grid there: an error, no abort
   EXPECT_FALSE(lattice.CheckRange(0, NoiseStd::Proven(1e-305)).ok());
+  EXPECT_FALSE(lattice.CheckRange(0, NoiseStd::Proven(0x1p-995)).ok());  // 1/g is no double there
 }
 
 struct Moments {
