@@ -76,6 +76,22 @@ struct Scratch {
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 
+// What a client is made of that noises what it sends.
+template <class Options>
+class NoisyClient {
+ public:
+  NoisyClient(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
+              std::shared_ptr<const NoisePlan> sigma)
+      : own_(std::move(own)), problem_(&problem), mechanism_(&mechanism), o_(&o), sigma_(std::move(sigma)) {}
+
+ protected:
+  Holding own_;
+  const Problem* problem_;
+  const Mechanism* mechanism_;
+  const Options* o_;
+  std::shared_ptr<const NoisePlan> sigma_;
+};
+
 // Σ_l clip_C(∇f_l(x)) over a client's records, with noise on the sum; in paper mode Σ_l ∇f_l(x), under the
 // paper's claim. Into s.released. Options: clip, certified, claim.
 template <class Options>

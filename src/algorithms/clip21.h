@@ -18,13 +18,7 @@
 
 namespace tacit {
 
-struct Clip21 {
-  using Options = FeedbackOptions;  // clip: τ, times radius
-  using Down = FeedbackDown;
-  using Up = FeedbackUp;
-  using Sum = FeedbackSum;
-  using Server = FeedbackServer;
-
+struct Clip21 : FeedbackMethod {  // clip: τ, times radius
   class Client : public FeedbackClient {
    public:
     Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,

@@ -34,13 +34,7 @@
 
 namespace tacit {
 
-struct MirroredEf21 {
-  using Options = FeedbackOptions;
-  using Down = FeedbackDown;
-  using Up = FeedbackUp;
-  using Sum = FeedbackSum;
-  using Server = FeedbackServer;
-
+struct MirroredEf21 : FeedbackMethod {
   class Client : public FeedbackClient {
    public:
     // by_client: what is hidden is the whole client.
@@ -88,13 +82,7 @@ struct MirroredEf21 {
 };
 static_assert(Algorithm<MirroredEf21>);
 
-struct PrivateEf21 {
-  using Options = FeedbackOptions;
-  using Down = FeedbackDown;
-  using Up = FeedbackUp;
-  using Sum = FeedbackSum;
-  using Server = FeedbackServer;
-
+struct PrivateEf21 : FeedbackMethod {
   class Client : public FeedbackClient {
    public:
     Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
@@ -103,8 +91,8 @@ struct PrivateEf21 {
     Status Round(const Down& in, Up& up, Scratch& s) {
       const double radius = RadiusOf(in);
       Gradient(in, s);
-      s.update.Into<&Compressed>(s.packed, g_, o_->compressor, StreamOf(in), 1 / radius);
-      s.packed.Into<[](const PackSpace& from, Vec& to) { to = from.value; }>(s.update);
+      s.update.Into<&Compressed>(s.packed, g_, o_->compressor, StreamOf(in));
+      s.packed.Into<&Take>(s.update, 1 / radius);  // C(∇f_i − g_i)/s_t
       const Bounded v = Bounded::Clip(s.update, o_->clip);  // v/s_t
       TACIT_OK(mechanism_->Release(v, Sigma(in), *own_.ledger, *s.rng, s.noise, s.released));
       s.update.Into<&AddTo>(g_, radius);  // g_i ← g_i + v
@@ -114,25 +102,12 @@ struct PrivateEf21 {
     auto State() { return std::tie(g_); }
 
    private:
-    // C(∇f_i − g_i)/s_t
-    static void Compressed(const Vec& gradient, PackSpace& s, const Vec& g, const Compressor& c,
-                           const std::uint64_t& stream, const double& by) {
-      Differ(gradient, s.value, g, 1);
-      c.Apply(s.value, stream, s.value, s.space);
-      Scale(by, s.value);
-    }
     Private<Vec> g_;
   };
 };
 static_assert(Algorithm<PrivateEf21>);
 
-struct PrintedEf21 {
-  using Options = FeedbackOptions;
-  using Down = FeedbackDown;
-  using Up = FeedbackUp;
-  using Sum = FeedbackSum;
-  using Server = FeedbackServer;
-
+struct PrintedEf21 : FeedbackMethod {
   class Client : public FeedbackClient {
    public:
     // noise_first: DPd-EF21-2. lyapunov: schedule (ii), σ_t² = κV_t with V = f_i(x) + ‖∇f_i(x) − g_i‖², the
@@ -157,10 +132,7 @@ struct PrintedEf21 {
       if (noise_first_)
         s.update.Into<&Differ>(s.update, g_, 1 / radius);  // (∇f_i − g_i)/s_t
       else
-        s.packed.Into<[](const PackSpace& from, Vec& to, const double& by) {
-          to = from.value;
-          Scale(by, to);
-        }>(s.update, 1 / radius);  // D/s_t
+        s.packed.Into<&Take>(s.update, 1 / radius);  // D/s_t
       TACIT_OK(mechanism_->ReleaseAsClaimed(Unbounded::Of(s.update, spread), Sigma(in), o_->claim,
                                             *own_.ledger, *s.rng, s.noise, s.released));
       s.packed.Into<[](const PackSpace& from, Vec& g) { Axpy(1.0, from.value, g); }>(g_);  // g_i ← g_i + D
@@ -170,11 +142,6 @@ struct PrintedEf21 {
     auto State() { return std::tie(g_, first_); }
 
    private:
-    static void Compressed(const Vec& gradient, PackSpace& s, const Vec& g, const Compressor& c,
-                           const std::uint64_t& stream) {  // D = C(∇f_i − g_i)
-      Differ(gradient, s.value, g, 1);
-      c.Apply(s.value, stream, s.value, s.space);
-    }
     static void Lyapunov(const Vec& gradient, double& v, const Vec& g, const Shard& own, const Objective& f,
                          const View& x) {
       Workspace work;

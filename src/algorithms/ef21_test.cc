@@ -8,21 +8,16 @@
 
 #include "algorithms/clip21.h"
 #include "algorithms/ef21_theory.h"
-#include "models/test_data.h"
+#include "algorithms/test_world.h"
 
 namespace tacit {
 namespace {
 
+using test::Rounds;
 constexpr double kSix = 4.892;  // two-sided normal quantile of 1e-6, the false-alarm rate of each statistic
 const Expose kExpose{};
 const LatticeGaussian kLattice{};
 const FloatGaussian kFloat{};
-
-std::vector<std::uint32_t> Rounds(std::uint32_t n) {
-  std::vector<std::uint32_t> r(n);
-  for (std::uint32_t t = 0; t < n; ++t) r[t] = t + 1;
-  return r;
-}
 
 FeedbackOptions Options(std::uint32_t rounds, double gamma = 0.2, double clip = 1e6) {
   FeedbackOptions o;
@@ -47,24 +42,11 @@ Compressor Parse(const char* text) {
 }
 
 // n clients with m records each.
-struct World {
+struct World : test::World {
   World(std::size_t n, std::size_t m, std::size_t d, Loss loss = Loss::kLogistic)
       : World(test::RandomData(loss, 2, n * m, d, 1.0, 3), n, loss) {}
   World(Dataset rows, std::size_t n, Loss loss)
-      : data(std::move(rows)),
-        f(MakeObjective(loss, 2)),
-        g(*MakeRegularizer({.name = Penalty::kNone, .weight = 0, .radius = 1.0})) {
-    test::FillNorms(data);
-    const std::size_t m = data.rows() / n;
-    for (std::size_t i = 0; i < n; ++i) shards.emplace_back(data, i * m, m);
-    problem = {
-        .f = f.get(), .g = g.get(), .l2 = 0, .dim = data.features, .clients = static_cast<std::uint32_t>(n)};
-    problem.start.assign(data.features, 0.0);
-    Budget(kInf);
-  }
-  void Budget(double mu_squared) {
-    ledgers.assign(shards.size(), Ledger(MuSquared::Proven(mu_squared), Adjacency::kReplaceOne));
-  }
+      : test::World(std::move(rows), n, loss, {.name = Penalty::kNone, .weight = 0, .radius = 1.0}) {}
   // more: what the client's constructor takes beyond the usual.
   template <class A, class... More>
   std::vector<typename A::Client> Clients(const FeedbackOptions& o, const Mechanism& mechanism,
@@ -72,8 +54,7 @@ struct World {
     std::vector<typename A::Client> clients;
     clients.reserve(shards.size());
     for (std::uint32_t i = 0; i < shards.size(); ++i)
-      clients.emplace_back(Holding{i, shards[i].size(), Private<Shard>(shards[i]), &ledgers[i]}, problem,
-                           mechanism, o, noise, more...);
+      clients.emplace_back(Own(i), problem, mechanism, o, noise, more...);
     return clients;
   }
   // absent: the client that is away in every second round; none if there is no such client.
@@ -109,29 +90,12 @@ struct World {
     }
     EXPECT_EQ(o.rounds.size(), o.gamma.size());
   }
-  Vec Gradient(View x) const {  // of (1/n) Σ f_i
-    Vec total(x.size());
-    for (const Shard& s : shards) {
-      Workspace ws;
-      Vec norm(s.size()), part(x.size());
-      f->RecordNorms(s, x, ws, norm);
-      f->WeightedSum(s, x, ws, Vec(s.size(), 1.0), part);
-      Axpy(1.0 / static_cast<double>(s.size() * shards.size()), part, total);
-    }
-    return total;
-  }
   Vec Descent(std::size_t rounds, double gamma) const {
     Vec x(problem.dim);
     for (std::size_t t = 0; t < rounds; ++t) Axpy(-gamma, Gradient(x), x);
     return x;
   }
 
-  Dataset data;
-  std::unique_ptr<Objective> f;
-  std::unique_ptr<Regularizer> g;
-  std::vector<Shard> shards;
-  Problem problem;
-  std::vector<Ledger> ledgers;
   std::uint64_t seed = 1;
   std::uint32_t absent = 0xffffffff;
   std::size_t bytes = 0;

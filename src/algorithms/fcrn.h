@@ -110,15 +110,9 @@ struct DpFcrn {
     auto Fields() { return std::tie(mask, dim, value); }
   };
 
-  class Client {
+  class Client : public NoisyClient<Options> {
    public:
-    Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
-           std::shared_ptr<const NoisePlan> sigma)
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
-          o_(&o),
-          sigma_(std::move(sigma)) {}
+    using NoisyClient::NoisyClient;
 
     Status Round(const Down& in, Up& up, Scratch& s) {
       if (!Follow(in)) return Ok{};  // was away, and the server will send all
@@ -247,11 +241,6 @@ struct DpFcrn {
       s.released.Into<&Take>(up.value, 1.0);
     }
 
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
-    const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
     std::uint32_t next_ = 0;  // the broadcast that may say what changed only
     Vec x_;  // with a shared mask
   };

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "algorithms/fcrn_theory.h"
-#include "models/test_data.h"
+#include "algorithms/test_world.h"
 #include "privacy/claims.h"
 
 namespace tacit {
@@ -16,16 +16,11 @@ using Design = DpFcrn::Design;
 const Expose kExpose{};
 const LatticeGaussian kLattice{};
 
-struct World {
+struct World : test::World {
   World(std::size_t n, std::size_t m, std::size_t d, double box = 0)
-      : data(test::RandomData(Loss::kLogistic, 2, n * m, d, 1.0, 3)), f(MakeObjective(Loss::kLogistic, 2)) {
-    g = *MakeRegularizer(box > 0 ? PenaltyOptions{.name = Penalty::kBox, .weight = 0, .radius = box}
-                                 : PenaltyOptions{});
-    for (std::size_t i = 0; i < n; ++i) shards.emplace_back(data, i * m, m);
-    problem = {.f = f.get(), .g = g.get(), .l2 = 0, .dim = d, .clients = static_cast<std::uint32_t>(n)};
-    problem.start.assign(d, 0.0);
-    ledgers.assign(n, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
-  }
+      : test::World(
+            test::RandomData(Loss::kLogistic, 2, n * m, d, 1.0, 3), n, Loss::kLogistic,
+            box > 0 ? PenaltyOptions{.name = Penalty::kBox, .weight = 0, .radius = box} : PenaltyOptions{}) {}
   // The clients of a round in the given groups, merged in order, as a runtime does. away(i, t): client i does
   // not hear the broadcast with index t.
   Vec Run(
@@ -39,8 +34,7 @@ struct World {
     const auto noise = std::make_shared<const NoisePlan>(o.rounds.size(), NoiseStd::Proven(sigma));
     std::vector<DpFcrn::Client> clients;
     for (std::uint32_t i = 0; i < shards.size(); ++i)
-      clients.emplace_back(Holding{i, shards[i].size(), Private<Shard>(shards[i]), &ledgers[i]}, problem,
-                           mechanism, o, noise);
+      clients.emplace_back(Own(i), problem, mechanism, o, noise);
     sent.clear();
     answered.clear();
     for (bool more = server.Start(down); more;) {
@@ -65,25 +59,7 @@ struct World {
     }
     return Vec(server.model().begin(), server.model().end());
   }
-  Vec Gradient(View x, double l2) const {  // of (1/n) Σ f_i + (l2/2)‖x‖²
-    Vec total(x.begin(), x.end());
-    Scale(l2, total);
-    for (const Shard& s : shards) {
-      Workspace ws;
-      Vec norm(s.size()), part(x.size());
-      f->RecordNorms(s, x, ws, norm);
-      f->WeightedSum(s, x, ws, Vec(s.size(), 1.0), part);
-      Axpy(1.0 / static_cast<double>(s.size() * shards.size()), part, total);
-    }
-    return total;
-  }
 
-  Dataset data;
-  std::unique_ptr<Objective> f;
-  std::unique_ptr<Regularizer> g;
-  std::vector<Shard> shards;
-  Problem problem;
-  std::vector<Ledger> ledgers;
   std::vector<std::size_t> sent;  // numbers in the broadcast of every round
   std::vector<std::uint32_t> answered;  // in every round
 };
@@ -95,7 +71,7 @@ DpFcrn::Options Options(Design design, std::uint32_t rounds) {
   o.clip_hessian = 1e6;
   o.solver = {.curvature = 0.05, .cubic = 0.1, .l2 = 0.05, .box = 50};
   o.l2 = 0.05;
-  for (std::uint32_t t = 1; t <= rounds; ++t) o.rounds.push_back(t);
+  o.rounds = test::Rounds(rounds);
   o.round_mu.assign(rounds, std::nullopt);
   return o;
 }

@@ -57,23 +57,13 @@ struct FeedbackUp {
   auto Fields() { return std::tie(message); }
 };
 
-// The length of a compressed vector, as its message says (encoded.h): a varint after the first byte.
-inline std::size_t EncodedDim(const Encoded& e) {
-  std::size_t dim = 0;
-  for (std::size_t k = 1, shift = 0; k < e.data.size() && shift < 63; ++k, shift += 7) {
-    dim |= static_cast<std::size_t>(e.data[k] & 0x7f) << shift;
-    if ((e.data[k] & 0x80) == 0) break;
-  }
-  return dim;
-}
-
 struct FeedbackSum {  // Σ_i message_i of the clients that answered
   Released<Vec> total;
   std::uint32_t count = 0;
   void Reset() { count = 0; }
   void Add(const FeedbackUp& up) {
     up.message.Into<[](const Encoded& from, Vec& to, const bool& first, DecodeSpace* const& space) {
-      if (first) to.assign(EncodedDim(from), 0.0);
+      if (first) to.assign(EncodedLength(from), 0.0);
       TACIT_CHECK(AddDecoded(1.0, from, to, *space).ok());  // the runtime has turned others away
     }>(total, count == 0, &space_);
     ++count;
@@ -152,12 +142,9 @@ struct BatchDraw {
   std::size_t batch = 0;
 };
 
-class FeedbackClient {
+class FeedbackClient : public NoisyClient<FeedbackOptions> {
  public:
-  using Options = FeedbackOptions;
-  FeedbackClient(Holding own, const Problem& problem, const Mechanism& mechanism, const FeedbackOptions& o,
-                 std::shared_ptr<const NoisePlan> sigma)
-      : own_(std::move(own)), problem_(&problem), mechanism_(&mechanism), o_(&o), sigma_(std::move(sigma)) {}
+  using NoisyClient::NoisyClient;
   void Finish(const FeedbackDown&) {}
 
  protected:
@@ -213,12 +200,25 @@ class FeedbackClient {
     for (std::size_t j = 0; j < a.size(); ++j) out[j] = (a[j] - b[j]) * by;
   }
   static void AddTo(const Vec& v, Vec& state, const double& times) { Axpy(times, v, state); }
+  // C(∇f_i − g_i)
+  static void Compressed(const Vec& gradient, PackSpace& s, const Vec& g, const Compressor& c,
+                         const std::uint64_t& stream) {
+    Differ(gradient, s.value, g, 1);
+    c.Apply(s.value, stream, s.value, s.space);
+  }
+  static void Take(const PackSpace& from, Vec& to, const double& by) {
+    to = from.value;
+    Scale(by, to);
+  }
+};
 
-  Holding own_;
-  const Problem* problem_;
-  const Mechanism* mechanism_;
-  const FeedbackOptions* o_;
-  std::shared_ptr<const NoisePlan> sigma_;
+// What the methods are made of, but for their clients.
+struct FeedbackMethod {
+  using Options = FeedbackOptions;
+  using Down = FeedbackDown;
+  using Up = FeedbackUp;
+  using Sum = FeedbackSum;
+  using Server = FeedbackServer;
 };
 
 }  // namespace tacit

@@ -33,15 +33,9 @@ struct IsrlDp {
     auto Fields() { return std::tie(gradient); }
   };
 
-  class Client {
+  class Client : public NoisyClient<Options> {
    public:
-    Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
-           std::shared_ptr<const NoisePlan> sigma)
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
-          o_(&o),
-          sigma_(std::move(sigma)) {}
+    using NoisyClient::NoisyClient;
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
       TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[*in.t], s));
@@ -53,11 +47,6 @@ struct IsrlDp {
     }
 
    private:
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
-    const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
   };
 
   struct Sum : ReleasedSum {

@@ -54,15 +54,11 @@ struct PrimalDual {
     for (std::size_t j = 0; j < total.size(); ++j) x_bar[j] = total[j] / count;
   }
 
-  class Client {
+  class Client : public NoisyClient<Options> {
    public:
     Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
-           std::shared_ptr<const NoisePlan> sigma)          // noise on the sum, one per round that runs
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
-          o_(&o),
-          sigma_(std::move(sigma)),
+           std::shared_ptr<const NoisePlan> sigma)  // noise on the sum, one per round that runs
+        : NoisyClient(std::move(own), problem, mechanism, o, std::move(sigma)),
           x_(problem.start.empty() ? Vec(problem.dim) : problem.start),
           lambda_(problem.dim),
           x_tilde_(problem.dim) {}
@@ -91,11 +87,6 @@ struct PrimalDual {
       problem_->g->Prox(o_->gamma * o_->scale, x_);  // x_i = prox_{γ s g}(z_i)
     }
 
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
-    const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
     Vec x_, lambda_, x_tilde_;  // functions of past messages: not private
   };
 

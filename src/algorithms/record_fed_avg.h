@@ -39,15 +39,11 @@ struct RecordFedAvg {
     auto Fields() { return std::tie(update, control); }
   };
 
-  class Client {
+  class Client : public NoisyClient<Options> {
    public:
     Client(Holding own, const Problem& problem, const Mechanism& mechanism, const Options& o,
            std::shared_ptr<const NoisePlan> sigma)
-        : own_(std::move(own)),
-          problem_(&problem),
-          mechanism_(&mechanism),
-          o_(&o),
-          sigma_(std::move(sigma)),
+        : NoisyClient(std::move(own), problem, mechanism, o, std::move(sigma)),
           control_(o.control ? problem.dim : 0) {}
 
     Status Round(const Down& in, Up& up, Scratch& s) {
@@ -85,11 +81,6 @@ struct RecordFedAvg {
       if (k == 0) mean.assign(sum.size(), 0.0);
       Axpy(weight, sum, mean);
     }
-    Holding own_;
-    const Problem* problem_;
-    const Mechanism* mechanism_;
-    const Options* o_;
-    std::shared_ptr<const NoisePlan> sigma_;
     Vec control_;  // c_i: a function of releases
     Released<Vec> y_;
   };

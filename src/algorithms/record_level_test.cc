@@ -5,25 +5,19 @@
 
 #include "algorithms/isrl_dp.h"
 #include "algorithms/record_fed_avg.h"
-#include "models/test_data.h"
+#include "algorithms/test_world.h"
 
 namespace tacit {
 namespace {
 
+using test::Rounds;
 const Expose kExpose{};
 const LatticeGaussian kLattice{};
 
-struct World {
+struct World : test::World {
   World(std::size_t n, std::size_t m, std::size_t d, Loss loss = Loss::kLogistic)
-      : data(test::RandomData(loss, 2, n * m, d, 1.0, 3)),
-        f(MakeObjective(loss, 2)),
-        g(*MakeRegularizer({.name = Penalty::kL2Ball, .weight = 0, .radius = 1.0})) {
-    test::FillNorms(data);
-    for (std::size_t i = 0; i < n; ++i) shards.emplace_back(data, i * m, m);
-    problem = {.f = f.get(), .g = g.get(), .l2 = 0, .dim = d, .clients = static_cast<std::uint32_t>(n)};
-    problem.start.assign(d, 0.0);
-    ledgers.assign(n, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
-  }
+      : test::World(test::RandomData(loss, 2, n * m, d, 1.0, 3), n, loss,
+                    {.name = Penalty::kL2Ball, .weight = 0, .radius = 1.0}) {}
   template <class A>
   Vec Run(const typename A::Options& o, const Mechanism& mechanism, double sigma = 1) {
     typename A::Server server(problem, o);
@@ -34,8 +28,7 @@ struct World {
     const auto noise = std::make_shared<const NoisePlan>(o.rounds.size(), NoiseStd::Proven(sigma));
     std::vector<typename A::Client> clients;
     for (std::uint32_t i = 0; i < shards.size(); ++i)
-      clients.emplace_back(Holding{i, shards[i].size(), Private<Shard>(shards[i]), &ledgers[i]}, problem,
-                           mechanism, o, noise);
+      clients.emplace_back(Own(i), problem, mechanism, o, noise);
     for (bool more = server.Start(down); more;) {
       rng.Rekey({.seed = 1, .purpose = Purpose::kNoise, .who = 0, .round = server.round()});
       typename A::Sum sum;
@@ -49,31 +42,8 @@ struct World {
     }
     return Vec(server.model().begin(), server.model().end());
   }
-  Vec Gradient(View x) const {      // of (1/n) Σ f_i
-    Vec total(x.size());
-    for (const Shard& s : shards) {
-      Workspace ws;
-      Vec norm(s.size()), part(x.size());
-      f->RecordNorms(s, x, ws, norm);
-      f->WeightedSum(s, x, ws, Vec(s.size(), 1.0), part);
-      Axpy(1.0 / static_cast<double>(s.size() * shards.size()), part, total);
-    }
-    return total;
-  }
-
-  Dataset data;
-  std::unique_ptr<Objective> f;
-  std::unique_ptr<Regularizer> g;
-  std::vector<Shard> shards;
-  Problem problem;
-  std::vector<Ledger> ledgers;
 };
 
-std::vector<std::uint32_t> Rounds(std::uint32_t n) {
-  std::vector<std::uint32_t> r(n);
-  for (std::uint32_t t = 0; t < n; ++t) r[t] = t + 1;
-  return r;
-}
 RecordFedAvg::Options Options(std::uint32_t rounds, std::uint32_t steps, bool control, double rate = 0.2) {
   RecordFedAvg::Options o;
   o.local = {.rate = rate, .steps = steps};

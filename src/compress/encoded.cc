@@ -351,6 +351,13 @@ Error Malformed(const Encoded& e, std::size_t dim) {
 
 }  // namespace
 
+std::size_t EncodedLength(const Encoded& e) {
+  Reader in(e.data);
+  in.Take(1);
+  const std::uint64_t dim = in.Varint();
+  return in.ok() ? static_cast<std::size_t>(dim) : 0;
+}
+
 Status CheckEncoded(const Encoded& e, std::size_t dim) {
   if (!Walk(e, dim, nullptr).Run()) return Malformed(e, dim);
   return Ok{};

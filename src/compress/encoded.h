@@ -45,6 +45,9 @@ struct DecodeSpace {
   Vec value, level;
 };
 
+// The length the message says it has; 0 where it says none.
+std::size_t EncodedLength(const Encoded&);
+
 // Ok, if the bytes are a vector of this length, whose numbers then are all finite. Allocates nothing.
 Status CheckEncoded(const Encoded&, std::size_t dim);
 
