@@ -36,16 +36,6 @@ FeedbackDesign DesignOf(const Config& c) {
 Status CheckKeys(const Config& c, FeedbackDesign design) {
   const auto& a = c.algorithm;
   const std::string& unit = c.privacy.unit;
-  if (!(c.network == Config::Network{}))
-    return Fail(
-        Code::kInvalidArgument,
-        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
-        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
-        a.name);
-  if (c.model.weight_rule != "given")
-    return Fail(Code::kUnsupported,
-                "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
-                c.model.weight_rule);
   if (c.privacy.trust != "local")
     return Fail(
         Code::kUnsupported,
@@ -57,10 +47,6 @@ Status CheckKeys(const Config& c, FeedbackDesign design) {
                 "dp-scaffold; use "
                 "lattice_gaussian with {}",
                 a.name);
-  if (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best")
-    return Fail(
-        Code::kInvalidArgument,
-        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; leave them out");
   if (design == FeedbackDesign::kPrinted && unit != "record")
     return Fail(
         Code::kUnsupported,
@@ -257,26 +243,11 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   TACIT_OK(CheckKeys(c, design));
   const bool certified = a.mode == "certified", exposed = c.privacy.mechanism == "expose";
   const bool by_client = c.privacy.unit == "client";
-  const auto& entry = *std::find_if(Algorithms().begin(), Algorithms().end(),
-                                    [&](const AlgorithmEntry& e) { return e.name == a.name; });
-  Plan p;
+  TACIT_TRY(Plan p, BeginPlan(c, facts));
   auto made = std::make_shared<FeedbackPlan>();
   FeedbackPlan& f = *made;
   f.design = design;
-  p.algorithm = entry.name;
-  p.paper = entry.paper;
-  p.mode = a.mode;
-  p.mechanism = c.privacy.mechanism;
-  p.unit = c.privacy.unit;
   p.clipped = design != FeedbackDesign::kPrinted;
-  p.rounds = a.rounds;
-  p.clients = facts.clients;
-  p.rows = facts.rows;
-  p.epsilon = c.privacy.epsilon;
-  p.delta = c.privacy.delta;
-  p.clip = c.privacy.clip;
-  p.everyone = static_cast<double>(p.clients);
-  TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
   if (p.sampling.kind != SampleKind::kFull)
     p.turns = a.participations == 0 ? p.rounds : std::min(p.rounds, a.participations);
@@ -284,20 +255,7 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
   TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
   p.dim = objective->dim(facts.features);
-  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
-    return Fail(Code::kInvalidArgument,
-                "model.weights has {} numbers for {} parameters; give one each, or none",
-                c.model.weights.size(), p.dim);
-  if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
-    return Fail(Code::kInvalidArgument,
-                "privacy.budgets has {} values for {} clients; give one per client, or none",
-                c.privacy.budgets.size(), p.clients);
-  if (const std::size_t others = by_client ? p.clients : facts.rows;
-      c.privacy.delta > 1.0 / static_cast<double>(others))
-    p.warnings.push_back(fmt::format(
-        "privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} would pass",
-        c.privacy.delta, by_client ? "clients" : "rows", 1.0 / static_cast<double>(others),
-        by_client ? "client" : "record"));
+  TACIT_OK(CheckPenalty(c, p.dim));
 
   // The method.
   TACIT_TRY(f.compressor, CompressorOf(c, *objective, facts.features));
@@ -540,10 +498,7 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
     p.account.emplace(p.adjacency);
     const PrivacyEvent one = mechanism->EventFor(charged, *sampled, p.dim);
     TACIT_OK(p.account->Compose(OnSecretSample(of_records, one), active.size()));
-    TACIT_TRY(const Bracket of_plan, p.account->EpsilonAt(delta));
-    p.certified_epsilon = of_plan.upper;
-    p.certified_epsilon_lower = of_plan.lower;
-    p.method = of_plan.method;
+    TACIT_OK(StateAccount(p));
   }
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
   if (exposed)

@@ -40,14 +40,6 @@ name = "dpd-ef21-2"
 compressor = "top:0.2"
 rounds = 25
 )") {}
-  Plan Planned(const Sets& sets) const {
-    const Config c = Make(sets);
-    const auto facts = FactsWithoutData(c);
-    EXPECT_TRUE(facts.ok());
-    auto p = MakePlan(c, *facts);
-    EXPECT_TRUE(p.ok()) << p.error().message;
-    return p.ok() ? *std::move(p) : Plan{};
-  }
 };
 
 Assignment Method(const char* name) { return {"algorithm.name", name}; }

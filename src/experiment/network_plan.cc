@@ -363,44 +363,17 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
   const Method method = MethodOf(c.algorithm.name);
   TACIT_OK(CheckData(c));
   TACIT_OK(CheckKeys(c, method));
-  const auto& entry = *std::find_if(Algorithms().begin(), Algorithms().end(),
-                                    [&](const AlgorithmEntry& a) { return a.name == c.algorithm.name; });
   const bool certified = c.algorithm.mode == "certified", exposed = c.privacy.mechanism == "expose";
   const bool admm = method == Method::kPAdmm;
-  Plan p;
-  p.algorithm = entry.name;
-  p.paper = entry.paper;
-  p.mode = c.algorithm.mode;
-  p.mechanism = c.privacy.mechanism;
-  p.unit = c.privacy.unit;
+  TACIT_TRY(Plan p, BeginPlan(c, facts));
   p.clipped = certified;
-  p.rounds = c.algorithm.rounds;
-  p.clients = facts.clients;
-  p.rows = facts.rows;
-  p.epsilon = c.privacy.epsilon;
-  p.delta = c.privacy.delta;
-  p.clip = c.privacy.clip;
-  p.everyone = static_cast<double>(p.clients);
-  TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
   TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
   p.dim = objective->dim(facts.features);
-  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
-    return Fail(Code::kInvalidArgument,
-                "model.weights has {} numbers for {} parameters; give one each, or none",
-                c.model.weights.size(), p.dim);
+  TACIT_OK(CheckPenalty(c, p.dim));
   const Problem problem{.f = objective.get(), .g = regularizer.get(), .l2 = c.model.l2, .dim = p.dim};
   TACIT_OK(CheckModel(c, method, problem, facts.row_bound));
-  if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
-    return Fail(Code::kInvalidArgument,
-                "privacy.budgets has {} values for {} clients; give one per client, or none",
-                c.privacy.budgets.size(), p.clients);
-  if (c.privacy.delta > 1.0 / static_cast<double>(facts.rows))
-    p.warnings.push_back(
-        fmt::format("privacy.delta = {:g} is above 1/rows = {:.2g}: a mechanism that publishes a random "
-                    "record would pass",
-                    c.privacy.delta, 1.0 / static_cast<double>(facts.rows)));
   if (admm && facts.records.empty())
     return Fail(Code::kInvalidArgument,
                 "data.split = \"{}\": the noise of p-admm depends on every peer's number of records, which "

@@ -46,21 +46,6 @@ rounds = 30
 topology = "regular"
 degree = 3
 )") {}
-
-  Plan Planned(const Sets& sets) const {
-    const Config c = Make(sets);
-    const auto facts = FactsWithoutData(c);
-    EXPECT_TRUE(facts.ok());
-    auto p = MakePlan(c, *facts);
-    EXPECT_TRUE(p.ok()) << p.error().message;
-    return p.ok() ? *std::move(p) : Plan{};
-  }
-  static std::string Findings(const Result<Verification>& v) {
-    if (!v.ok()) return "error: " + v.error().message;
-    std::string all;
-    for (const Finding& f : v->findings) all += f.sentence + "\n";
-    return all;
-  }
 };
 
 struct Kind {

@@ -249,16 +249,6 @@ namespace {
 Status CheckConstants(const Config& c) {
   TACIT_OK(CheckData(c));
   const auto& d = c.data;
-  if (!(c.network == Config::Network{}))
-    return Fail(
-        Code::kInvalidArgument,
-        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
-        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
-        c.algorithm.name);
-  if (c.model.weight_rule != "given")
-    return Fail(Code::kUnsupported,
-                "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
-                c.model.weight_rule);
   const bool by_client = c.privacy.unit == "client", primal_dual = c.algorithm.name == "primal-dual";
   if (by_client && primal_dual)
     return Fail(Code::kUnsupported,
@@ -277,11 +267,6 @@ Status CheckConstants(const Config& c) {
         "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
         "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
   const bool by_unit = c.privacy.mechanism == "priv-unit", paper = c.algorithm.mode == "paper";
-  if (!by_unit && (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best"))
-    return Fail(
-        Code::kInvalidArgument,
-        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; set that, or leave "
-        "them out");
   if (by_unit) {
     if (!by_client || c.privacy.trust != "local")
       return Fail(
@@ -675,7 +660,23 @@ static Status CheckUse(const Config& c) {
     return Fail(Code::kInvalidArgument, "{} = {}: is for {}; leave it out with algorithm.name = \"{}\"", key,
                 value, whose, a.name);
   };
-  const bool samples = OnRecordSamples(a.name);
+  const bool samples = OnRecordSamples(a.name), server = !WithoutServer(a.name);
+  if (server && !(c.network == standard.network))
+    return Fail(
+        Code::kInvalidArgument,
+        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
+        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
+        a.name);
+  if (server && c.model.weight_rule != "given")
+    return Fail(Code::kUnsupported,
+                "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
+                c.model.weight_rule);
+  if (c.privacy.mechanism != "priv-unit" &&
+      (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best"))
+    return Fail(
+        Code::kInvalidArgument,
+        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; set that, or leave "
+        "them out");
   if (!samples && a.record_sampling != standard.algorithm.record_sampling)
     return refuse("algorithm.record_sampling", a.record_sampling, "fcrn and dp-fed-sgd");
   if (!samples && a.sample_records != standard.algorithm.sample_records)
@@ -691,21 +692,11 @@ static Status CheckUse(const Config& c) {
   return Ok{};
 }
 
-Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
-  TACIT_OK(CheckUse(c));
-  if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
-  if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
-  if (OnRecordSamples(c.algorithm.name)) return PlanOnRecordSamples(c, facts);
-  TACIT_OK(CheckConstants(c));
-  Plan p;
+Result<Plan> BeginPlan(const Config& c, const PublicFacts& facts) {
   const AlgorithmEntry& entry =
       *std::find_if(Algorithms().begin(), Algorithms().end(),
                     [&](const AlgorithmEntry& a) { return a.name == c.algorithm.name; });
-  const bool by_client = c.privacy.unit == "client", central = c.privacy.trust == "central";
-  const bool primal_dual = c.algorithm.name == "primal-dual", isrl = c.algorithm.name == "isrl-dp";
-  if (!by_client && !primal_dual && !isrl) p.each = c.algorithm.local_steps;
-  const bool certified = c.algorithm.mode == "certified";
-  p.clipped = certified || (!primal_dual && !isrl);
+  Plan p;
   p.algorithm = entry.name;
   p.paper = entry.paper;
   p.mode = c.algorithm.mode;
@@ -714,14 +705,56 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   p.trust = c.privacy.trust;
   p.rounds = c.algorithm.rounds;
   p.clients = facts.clients;
+  p.everyone = static_cast<double>(p.clients);
   p.rows = facts.rows;
   p.epsilon = c.privacy.epsilon;
   p.delta = c.privacy.delta;
   p.clip = c.privacy.clip;
+  TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
+  if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
+    return Fail(Code::kInvalidArgument,
+                "privacy.budgets has {} values for {} clients; give one per client, or none",
+                c.privacy.budgets.size(), p.clients);
+  const std::size_t others = p.by_client() ? p.clients : facts.rows;
+  if (p.delta > 1.0 / static_cast<double>(others))
+    p.warnings.push_back(
+        fmt::format("privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} "
+                    "would pass",
+                    p.delta, p.by_client() ? "clients" : "rows", 1.0 / static_cast<double>(others),
+                    p.by_client() ? "client" : "record"));
+  return p;
+}
+
+Status CheckPenalty(const Config& c, std::size_t dim) {
+  if (c.model.weights.empty() || c.model.weights.size() == dim) return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "model.weights has {} numbers for {} parameters; give one each, or none",
+              c.model.weights.size(), dim);
+}
+
+Status StateAccount(Plan& p) {
+  TACIT_TRY(const Bracket whole, p.account->EpsilonAt(Delta::Proven(p.delta)));
+  p.certified_epsilon = whole.upper;
+  p.certified_epsilon_lower = whole.lower;
+  p.method = whole.method;
+  return Ok{};
+}
+
+Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
+  TACIT_OK(CheckUse(c));
+  if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
+  if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
+  if (OnRecordSamples(c.algorithm.name)) return PlanOnRecordSamples(c, facts);
+  TACIT_OK(CheckConstants(c));
+  TACIT_TRY(Plan p, BeginPlan(c, facts));
+  const bool by_client = c.privacy.unit == "client", central = c.privacy.trust == "central";
+  const bool primal_dual = c.algorithm.name == "primal-dual", isrl = c.algorithm.name == "isrl-dp";
+  if (!by_client && !primal_dual && !isrl) p.each = c.algorithm.local_steps;
+  const bool certified = c.algorithm.mode == "certified";
+  p.clipped = certified || (!primal_dual && !isrl);
   TACIT_TRY(p.sampling, SamplingOf(c, p.clients));
   if (p.sampling.kind != SampleKind::kFull && !p.secret())
     p.turns = c.algorithm.participations == 0 ? p.rounds : std::min(p.rounds, c.algorithm.participations);
-  p.everyone = static_cast<double>(p.clients);
   p.by_records = c.algorithm.weights == "records";
   if (p.by_records && !facts.records.empty()) SetWeights(p, facts.records);
   if (const double drawn = p.expected() / static_cast<double>(p.clients) * static_cast<double>(p.rounds);
@@ -730,7 +763,6 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         fmt::format("algorithm.participations = {}: a client is drawn {:.4g} times in the mean, so late "
                     "rounds have few clients or none; raise it, or sample fewer",
                     p.turns, drawn));
-  TACIT_TRY(p.adjacency, ParseAdjacency(c.privacy.adjacency));
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   TACIT_TRY(const auto regularizer, BuildRegularizer(c));
   const SumUnit unit = UnitOf(c);
@@ -748,17 +780,6 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
   // What the noise of a release is divided by where it enters a mean.
   const double m = !by_client ? static_cast<double>(divided) / n : central ? p.expected_weight() : 1.0;
-  if (!c.privacy.budgets.empty() && c.privacy.budgets.size() != p.clients)
-    return Fail(Code::kInvalidArgument,
-                "privacy.budgets has {} values for {} clients; give one per client, or none",
-                c.privacy.budgets.size(), p.clients);
-  const std::size_t others = by_client ? p.clients : facts.rows;
-  if (c.privacy.delta > 1.0 / static_cast<double>(others))
-    p.warnings.push_back(
-        fmt::format("privacy.delta = {:g} is above 1/{} = {:.2g}: a mechanism that publishes a random {} "
-                    "would pass",
-                    c.privacy.delta, by_client ? "clients" : "rows", 1.0 / static_cast<double>(others),
-                    by_client ? "client" : "record"));
 
   // Theory and allocation, from public constants.
   const double scale = c.algorithm.scaling == "printed" && primal_dual ? 1 / n : 1.0;
@@ -852,10 +873,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
                                                                                  : unit_bound;
   const Vec log_delta(p.rounds, std::log(delta_sum));
   p.mu_budget = budget.value();
-  if (!c.model.weights.empty() && c.model.weights.size() != p.dim)
-    return Fail(Code::kInvalidArgument,
-                "model.weights has {} numbers for {} parameters; give one each, or none",
-                c.model.weights.size(), p.dim);
+  TACIT_OK(CheckPenalty(c, p.dim));
   Shares shares = UniformShares(p.rounds);
   if (!certified && !primal_dual) {
     // the same noise in every round, as these papers have it
@@ -1029,12 +1047,7 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
     TACIT_OK(p.account->Compose(
         OnSecretSample(p.sampling, mechanism->EventFor(charged, *sampled, p.released())), active.size()));
   }
-  if (p.account) {
-    TACIT_TRY(const Bracket of_plan, p.account->EpsilonAt(delta));
-    p.certified_epsilon = of_plan.upper;
-    p.certified_epsilon_lower = of_plan.lower;
-    p.method = of_plan.method;
-  }
+  if (p.account) TACIT_OK(StateAccount(p));
   p.zcdp_epsilon = std::isinf(spent.value()) ? kInf : ZcdpEpsilon(Rho::Proven(spent.value() / 2), delta);
   if (exposed)
     p.warnings.push_back(

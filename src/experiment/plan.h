@@ -172,6 +172,10 @@ Result<Plan> MakePlan(const Config&, const PublicFacts&);
 // w_i, has noise of σ/Σ w_i instead of σ/M.
 void SetWeights(Plan&, const std::vector<std::size_t>& records);
 // Parts of it that plans of every kind share.
+// What each begins with: names, public numbers, budgets that fit the clients, a word on a large δ.
+Result<Plan> BeginPlan(const Config&, const PublicFacts&);
+Status CheckPenalty(const Config&, std::size_t dim);  // weights of a penalty, one for every parameter
+Status StateAccount(Plan&);  // the figures of a plan that is paid for as a whole, from its account
 Status CheckData(const Config&);  // public constants of [data] that fit each other
 Result<Sampling> SamplingOf(const Config&, std::size_t clients);  // who takes part in a round
 // The noise with which so many sums over secret samples keep (ε, δ) of the plan: the inverse of the account,

@@ -47,17 +47,6 @@ Status CheckFcrn(const Config& c) {
                 a.name);
   if (c.model.penalty != "none" && c.model.penalty != "box")
     return refuse("model.penalty", c.model.penalty, "the server projects on a box; use box, or none");
-  if (c.model.weight_rule != "given") return refuse("model.weight_rule", c.model.weight_rule, "leave it out");
-  if (!(c.network == Config::Network{}))
-    return Fail(
-        Code::kInvalidArgument,
-        "[network]: is for methods without a server; leave it out with algorithm.name = \"{}\", or use "
-        "zcdp-nfl, dp-nfl, zcdp-grad-nfl or p-admm",
-        a.name);
-  if (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best")
-    return Fail(
-        Code::kInvalidArgument,
-        "privacy.length_share, split and cap are for privacy.mechanism = \"priv-unit\"; leave them out");
   if (std::isfinite(a.variance_cap) || a.noise_multiplier != 0 || a.participations != 0)
     return Fail(
         Code::kInvalidArgument,
@@ -167,23 +156,8 @@ Mu SecondOrderPlan::RoundMu(double sensitivity, NoiseStd sigma, const Mechanism&
 Result<Plan> PlanOnRecordSamples(const Config& c, const PublicFacts& facts) {
   TACIT_OK(CheckFcrn(c));
   const auto& a = c.algorithm;
-  Plan p;
-  const AlgorithmEntry& entry = *std::find_if(Algorithms().begin(), Algorithms().end(),
-                                              [&](const AlgorithmEntry& e) { return e.name == a.name; });
+  TACIT_TRY(Plan p, BeginPlan(c, facts));
   const bool certified = a.mode == "certified", exposed = c.privacy.mechanism == "expose";
-  p.algorithm = entry.name;
-  p.paper = entry.paper;
-  p.mode = a.mode;
-  p.mechanism = c.privacy.mechanism;
-  p.unit = c.privacy.unit;
-  p.rounds = a.rounds;
-  p.clients = facts.clients;
-  p.everyone = static_cast<double>(p.clients);
-  p.rows = facts.rows;
-  p.epsilon = c.privacy.epsilon;
-  p.delta = c.privacy.delta;
-  p.clip = c.privacy.clip;
-  p.adjacency = Adjacency::kReplaceOne;
   TACIT_TRY(const auto objective, BuildObjective(c, facts));
   p.dim = objective->dim(facts.features);
   if (!objective->has_curvatures())
@@ -198,11 +172,6 @@ Result<Plan> PlanOnRecordSamples(const Config& c, const PublicFacts& facts) {
         "data.split = \"{}\": how likely a record is sampled depends on how many its client has, which this "
         "split does not say in advance; use blocks, iid, label or mixed",
         c.data.split);
-  if (c.privacy.delta > 1.0 / static_cast<double>(facts.rows))
-    p.warnings.push_back(
-        fmt::format("privacy.delta = {:g} is above 1/rows = {:.2g}: a mechanism that publishes a random "
-                    "record would pass",
-                    c.privacy.delta, 1.0 / static_cast<double>(facts.rows)));
 
   auto plan = std::make_shared<SecondOrderPlan>();
   SecondOrderPlan& s = *plan;
@@ -404,15 +373,12 @@ Result<Plan> PlanOnRecordSamples(const Config& c, const PublicFacts& facts) {
                                        NoiseStd::Proven(sigma.value() * o.noise_hessian)));
     }
     TACIT_TRY(Accountant account, account_of(noise));
-    TACIT_TRY(const Bracket whole, account.EpsilonAt(delta));
-    p.certified_epsilon = whole.upper;
-    p.certified_epsilon_lower = whole.lower;
-    p.method = whole.method;
     double rho = 0;
     for (const Accountant::Line& line : account.lines())
       rho += static_cast<double>(line.count) * ZcdpCost(line.event).value();
     p.zcdp_epsilon = std::isfinite(rho) ? ZcdpEpsilon(Rho::Proven(rho * (1 + 1e-12)), delta) : kInf;
     p.account.emplace(std::move(account));
+    TACIT_OK(StateAccount(p));
     if (!certified) {
       const double mu =
           s.printed_sensitivity / noise.front().value() * std::sqrt(static_cast<double>(o.steps));

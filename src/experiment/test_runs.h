@@ -13,6 +13,13 @@
 
 namespace tacit {
 
+inline std::string Findings(const Result<Verification>& v) {
+  if (!v.ok()) return "error: " + v.error().message;
+  std::string all;
+  for (const Finding& f : v->findings) all += f.sentence + "\n";
+  return all;
+}
+
 class TestRuns : public testing::Test {
  protected:
   using Sets = std::vector<Assignment>;
@@ -37,6 +44,14 @@ class TestRuns : public testing::Test {
     auto c = Parse(sets, where);
     EXPECT_TRUE(c.ok()) << c.error().message;
     return c.ok() ? *c : Config{};
+  }
+  Plan Planned(const Sets& sets) const {
+    const Config c = Make(sets);
+    const auto facts = FactsWithoutData(c);
+    EXPECT_TRUE(facts.ok());
+    auto p = MakePlan(c, *facts);
+    EXPECT_TRUE(p.ok()) << p.error().message;
+    return p.ok() ? *std::move(p) : Plan{};
   }
   static RunResult Good(const Config& c, const TrainHooks& hooks = {}) {
     auto r = Train(c, hooks);

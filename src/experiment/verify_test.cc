@@ -1,4 +1,5 @@
 #include "experiment/verify.h"
+#include "experiment/test_runs.h"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -11,6 +12,7 @@
 
 #include "core/sha256.h"
 #include "experiment/run.h"
+#include "experiment/test_runs.h"
 
 namespace tacit {
 namespace {
@@ -61,12 +63,6 @@ name = "run"
   }
   static void Write(const fs::path& file, const std::string& text) {
     std::ofstream(file, std::ios::binary) << text;
-  }
-  static std::string Findings(const Result<Verification>& v) {
-    if (!v.ok()) return "error: " + v.error().message;
-    std::string all;
-    for (const Finding& f : v->findings) all += f.sentence + "\n";
-    return all;
   }
   static bool Names(const Result<Verification>& v, const std::string& figure) {
     if (!v.ok()) return false;
