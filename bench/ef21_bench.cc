@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "algorithms/ef21.h"
+#include "clock.h"
 #include "data/preprocess.h"
 #include "runtime/threads.h"
 
@@ -22,12 +22,6 @@ namespace tacit {
 namespace {
 
 constexpr std::size_t kClients = 10, kRecords = 64, kInputs = 784;
-
-double Now(bool processor) {
-  timespec t;
-  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 // 19 pixels of 100 are not black, as in MNIST.
 Dataset Rows() {

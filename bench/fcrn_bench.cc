@@ -19,12 +19,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "algorithms/fcrn.h"
+#include "clock.h"
 #include "data/load.h"
 #include "data/partition.h"
 #include "data/preprocess.h"
@@ -34,23 +34,17 @@
 namespace tacit {
 namespace {
 
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 constexpr double kL2 = 1e-4, kCurvature = 1.0, kCubic = 0.0962250448649;
 
 template <class Round>
 std::string Timed(double seconds, Round round) {
   round();
   std::vector<double> blocks;
-  const double end = Now() + seconds;
-  while (blocks.empty() || Now() < end) {
-    const double begin = Now();
+  const double end = Now(true) + seconds;
+  while (blocks.empty() || Now(true) < end) {
+    const double begin = Now(true);
     for (int i = 0; i < 5; ++i) round();
-    blocks.push_back((Now() - begin) / 5);
+    blocks.push_back((Now(true) - begin) / 5);
   }
   std::sort(blocks.begin(), blocks.end());
   return fmt::format(R"({{"min_us": {:.3f}, "median_us": {:.3f}, "blocks": {}}})", blocks.front() * 1e6,

@@ -11,23 +11,17 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "algorithms/nfl.h"
+#include "clock.h"
 #include "data/preprocess.h"
 #include "runtime/graph.h"
 
 namespace tacit {
 namespace {
-
-double Now(bool processor) {
-  timespec t;
-  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 double HeapMib() {
   const auto info = mallinfo2();

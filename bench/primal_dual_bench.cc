@@ -14,13 +14,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "algorithms/primal_dual.h"
+#include "clock.h"
 #include "data/load.h"
 #include "data/partition.h"
 #include "data/preprocess.h"
@@ -33,12 +33,6 @@ namespace {
 constexpr std::size_t kClients = 20, kRecords = 561, kFeatures = 123, kRows = kClients * kRecords;
 constexpr double kGamma = 0.25, kClip = 1.0, kL2 = 1e-3, kL1 = 1e-4, kRadius = 10.0, kSigma = 20.0;
 constexpr int kBlock = 10;      // rounds between two looks at the clock
-
-double Now(bool processor) {
-  timespec t;
-  clock_gettime(processor ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 // As the survey that a9a comes from: 14 of 123 columns are 1, one each of 14 groups.
 Dataset Generated() {
