@@ -58,6 +58,7 @@ void AddTune(CLI::App&, Invocation&);
 void AddPredict(CLI::App&, Invocation&);
 void AddEvaluate(CLI::App&, Invocation&);
 void AddReproduce(CLI::App&, Invocation&);
+void AddRuns(CLI::App&, Invocation&);
 void AddLedger(CLI::App&, Invocation&);
 void AddVerify(CLI::App&, Invocation&);
 void AddSign(CLI::App&, Invocation&);

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "cli.h"
+#include "seeing.h"
 
 namespace tacit::cli {
 
@@ -80,6 +81,8 @@ std::optional<Error> UnknownVerb(const CLI::App& app, const std::vector<std::str
     if (verbs.empty() || word.starts_with("-")) return std::nullopt;
     const CLI::App* next = FindVerb(*at, word);
     if (next == nullptr) {
+      const auto options = at->get_options([](const CLI::Option* o) { return o->get_positional(); });
+      if (!options.empty()) return std::nullopt;  // a verb of its own, and here its argument
       const std::string near = Nearest(word, verbs);
       return Fail(Code::kInvalidArgument, "{}: no such verb{}; {}", word,
                   at == &app ? "" : " of " + FullName(at),
@@ -257,6 +260,10 @@ int Main(int argc, char** argv) {
   AddPredict(app, run);
   AddEvaluate(app, run);
   AddReproduce(app, run);
+  AddRuns(app, run);
+  AddWatch(app, run);
+  AddPlot(app, run);
+  AddReport(app, run);
   AddLedger(app, run);
   AddVerify(app, run);
   AddSign(app, run);

@@ -2,14 +2,16 @@
 #include <algorithm>
 #include <memory>
 
+#include "experiment/files.h"
 #include "experiment/reproduce.h"
 #include "sweep_table.h"
+#include "view/figure.h"
 
 namespace tacit::cli {
 namespace {
 
 struct Arguments {
-  std::string figure;
+  std::string figure, gallery;
   bool quick = false, list = false, fresh = false;
   unsigned jobs = 0;
 };
@@ -39,15 +41,19 @@ int List(const Common& common, const std::vector<Figure>& figures) {
   return 0;
 }
 
+// Where a figure's results are kept. Figures of different papers share names.
+Result<Sweep> SweepOf(const Common& common, const Figure& figure, bool quick) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(Sweep sweep, LoadSweep(figure.file, sets, quick));
+  sweep.folder =
+      std::filesystem::path(sweep.base.experiment.output) / (FlatName(figure) + (quick ? "-quick" : ""));
+  return sweep;
+}
+
 // Runs one figure; appends its JSON, prints it otherwise. False: interrupted.
 Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& figure,
                        nlohmann::json& documents, std::size_t& failed) {
-  TACIT_TRY(const auto sets, common.Assignments());
-  TACIT_TRY(Sweep sweep, LoadSweep(figure.file, sets, a.quick));
-  // Figures of different papers share names.
-  std::string flat = figure.name;
-  std::replace(flat.begin(), flat.end(), '/', '-');
-  sweep.folder = std::filesystem::path(sweep.base.experiment.output) / (flat + (a.quick ? "-quick" : ""));
+  TACIT_TRY(const Sweep sweep, SweepOf(common, figure, a.quick));
   if (!common.json) {
     fmt::print("{}{}\n", Styled(stdout, Style::kBold, figure.name),
                figure.title.empty() ? "" : ": " + figure.title);
@@ -56,28 +62,73 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
     std::fflush(stdout);
   }
   const unsigned jobs = common.Jobs(a.jobs);
-  TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh));
-  nlohmann::json claims = nlohmann::json::array();
+  TACIT_TRY(SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh));
   if (!common.json) {
     PrintSweep(sweep, result);
     fmt::print("\n");
   }
-  for (const PublishedClaim& claim : figure.claims) {
-    const Verdict verdict = Check(claim, result);
+  const FigureRecord record = MakeRecord(figure, sweep, std::move(result), a.quick);
+  for (std::size_t k = 0; k < figure.claims.size(); ++k) {
+    const PublishedClaim& claim = figure.claims[k];
+    const Verdict& verdict = record.verdicts[k];
     failed += verdict.kind == Verdict::Kind::kFails;
-    claims.push_back({{"text", claim.text},
-                      {"published", claim.published},
-                      {"verdict", Name(verdict.kind)},
-                      {"numbers", verdict.numbers}});
     if (common.json) continue;
     fmt::print("  {} {}\n", Styled(stdout, StyleOf(verdict.kind), fmt::format("{:<13}", Name(verdict.kind))),
                Wrapped(claim.text, 16));
     if (!claim.published.empty()) fmt::print("                published: {}\n", Wrapped(claim.published, 27));
     fmt::print("                ours: {}\n", verdict.numbers);
   }
-  documents.push_back(
-      {{"name", figure.name}, {"quick", a.quick}, {"sweep", ToJson(result)}, {"claims", claims}});
-  return !result.interrupted;
+  if (!common.json && !record.result.points.empty())
+    fmt::print("  certified     {}\n", CertifiedText(record));
+  documents.push_back(ToJson(record));
+  if (!record.result.points.empty()) {
+    TACIT_OK(WriteWhole(sweep.folder / "figure.svg", FigureSvg(record)));
+    TACIT_OK(WriteWhole(sweep.folder / "verdict.md",
+                        fmt::format("# {}\n\n{}", figure.name, VerdictMarkdown(record))));
+    documents.back()["picture"] = (sweep.folder / "figure.svg").string();
+    if (!common.json) fmt::print("  picture       {}\n", (sweep.folder / "figure.svg").string());
+  }
+  return !record.result.interrupted;
+}
+
+// A page of what has been run so far; runs nothing.
+Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<const Figure*>& figures) {
+  std::vector<FigureRecord> records;
+  std::vector<std::string> missing;
+  for (const Figure* figure : figures) {
+    std::optional<FigureRecord> record;
+    for (const bool quick : {false, true}) {
+      if (record) break;
+      TACIT_TRY(const Sweep sweep, SweepOf(common, *figure, quick));
+      auto stored = StoredFigure(*figure, sweep, quick);
+      if (stored.ok())
+        record = *std::move(stored);
+      else if (stored.error().code != Code::kNotFound)
+        return stored.error();
+    }
+    if (record)
+      records.push_back(*std::move(record));
+    else
+      missing.push_back(figure->name);
+  }
+  if (records.empty())
+    return Fail(Code::kNotFound,
+                "no figure has been run here; `tacit reproduce FIGURE` runs one, --quick in minutes");
+  const std::filesystem::path folder = a.gallery;
+  std::error_code ec;
+  std::filesystem::create_directories(folder / "gallery", ec);
+  for (const FigureRecord& r : records)
+    TACIT_OK(WriteWhole(folder / "gallery" / (FlatName(r.figure) + ".svg"), FigureSvg(r)));
+  TACIT_OK(WriteWhole(folder / "gallery.md", GalleryMarkdown(records, "gallery")));
+  if (common.json) {
+    nlohmann::json names = nlohmann::json::array();
+    for (const FigureRecord& r : records) names.push_back(r.figure.name);
+    return PrintJson({{"page", (folder / "gallery.md").string()}, {"figures", names}, {"not_run", missing}});
+  }
+  fmt::print("{} figures in {}\n", records.size(), (folder / "gallery.md").string());
+  if (!common.quiet)
+    for (const std::string& name : missing) fmt::print(stderr, "not run here: {}\n", name);
+  return 0;
 }
 
 Result<int> Run(const Common& common, const Arguments& a) {
@@ -94,6 +145,7 @@ Result<int> Run(const Common& common, const Arguments& a) {
     return Fail(Code::kNotFound, "{}: no such figure; {}", a.figure,
                 near.empty() ? "`tacit reproduce --list` names them" : fmt::format("did you mean {}?", near));
   }
+  if (!a.gallery.empty()) return Gallery(common, a, chosen);
   nlohmann::json documents = nlohmann::json::array();
   std::size_t failed = 0;
   bool interrupted = false;
@@ -110,16 +162,21 @@ Result<int> Run(const Common& common, const Arguments& a) {
 }  // namespace
 
 void AddReproduce(CLI::App& app, Invocation& run) {
-  CLI::App* verb =
-      AddVerb(app, run, "reproduce", "re-run published figures and check what was said of them",
-              "  tacit reproduce --list\n"
-              "  tacit reproduce primal-dual/fig2 --quick     fewer seeds and rounds, minutes\n"
-              "  tacit reproduce primal-dual                  everything of that paper\n"
-              "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
+  CLI::App* verb = AddVerb(
+      app, run, "reproduce", "re-run published figures and check what was said of them",
+      "  tacit reproduce --list\n"
+      "  tacit reproduce primal-dual/fig2 --quick     fewer seeds and rounds, minutes\n"
+      "  tacit reproduce primal-dual                  everything of that paper\n"
+      "  tacit reproduce --gallery docs               a page of all that has been run\n"
+      "\nResults are kept below runs/, one folder a figure, with a picture (figure.svg) and the verdicts\n"
+      "(verdict.md); a call that was stopped goes on where it was.\n"
+      "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("figure", a->figure, "paper/figure, or a paper; default: all")->type_name("FIGURE");
   verb->add_flag("--quick", a->quick, "with the changes of the file's [quick] table");
   verb->add_flag("--list", a->list, "name the figures and stop");
+  verb->add_option("--gallery", a->gallery, "write DIR/gallery.md with a picture per figure; runs nothing")
+      ->type_name("DIR");
   verb->add_flag("--fresh", a->fresh, "forget the results of earlier calls");
   verb->add_option("--jobs", a->jobs, "runs at a time, one thread each; default: one per core")
       ->type_name("N");

@@ -92,7 +92,8 @@ void FromResult(const json& result, RunSummary& s) {
   s.algorithm = Text(result, "algorithm", s.algorithm);
   s.mode = Text(result, "mode", s.mode);
   s.rounds = Whole(result, "rounds");
-  s.planned = std::max(Whole(result, "rounds_planned"), s.rounds);
+  const std::uint64_t planned = Whole(result, "rounds_planned"), skipped = Whole(result, "rounds_skipped");
+  s.planned = std::max(planned - std::min(planned, skipped), s.rounds);
   s.bytes_up = Whole(result, "bytes_up");
   s.bytes_down = Whole(result, "bytes_down");
   s.seconds = Figure(result, "seconds");

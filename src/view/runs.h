@@ -28,7 +28,8 @@ struct RunSummary {
   std::string algorithm, mode, data, unit;
   RunState state = RunState::kBroken;
   std::string problem;  // of a broken one, in a sentence
-  std::uint64_t rounds = 0, planned = 0;
+  std::uint64_t rounds = 0,
+                planned = 0;  // made and to be made; without those a plan skips, once it has ended
   // Spent, never below it: that of the certificate once there is one, of the last traced round before. ∞: not
   // private. Of a run that pays for its plan as a whole, that of the plan.
   double epsilon = 0;

@@ -1,0 +1,17 @@
+#pragma once
+
+// The verbs that show runs.
+#include "cli.h"
+#include "view/curves.h"
+
+namespace tacit::cli {
+
+void AddPlot(CLI::App&, Invocation&);
+void AddReport(CLI::App&, Invocation&);
+void AddWatch(CLI::App&, Invocation&);
+
+// The runs that arguments name: run folders, their names below runs/, or folders that hold runs.
+Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs);
+Result<Band> BandNamed(const std::string&);  // range, std, none
+
+}  // namespace tacit::cli

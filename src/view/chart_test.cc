@@ -1,0 +1,210 @@
+#include "view/chart.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "view/markup_test.h"
+#include "view/report.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHostile =
+    "</title><script>alert(1)</script>\"; system(\"touch hacked\") `touch hacked` ' %s \n\033[2J";
+
+class ChartTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_chart_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+  fs::path Run(const std::string& name, int seed, double epsilon, double shift,
+               const std::string& algorithm = "fedexp") {
+    const fs::path folder = home_ / name;
+    fs::create_directories(folder);
+    std::ofstream(folder / "config.toml") << fmt::format(
+        "[data]\nsource = \"a9a\"\n[privacy]\nepsilon = {}\ndelta = 1e-05\nunit = "
+        "\"client\"\n[algorithm]\nname = "
+        "\"{}\"\nmode = \"certified\"\nrounds = 4\n[experiment]\nseed = {}\n",
+        epsilon, algorithm, seed);
+    std::ofstream trace(folder / "trace.jsonl");
+    for (int t = 1; t <= 4; ++t)
+      trace << fmt::format(
+          "{{\"round\":{},\"epsilon\":{},\"sigma\":2,\"bytes_up\":{},\"bytes_down\":{},\"answered\":5,"
+          "\"metrics\":{{\"loss\":{}}}}}\n",
+          t, epsilon * t / 4, 10 * t, 20 * t, 1.0 / t + shift);
+    std::ofstream(folder / "result.json") << fmt::format(
+        "{{\"rounds\":4,\"rounds_planned\":4,\"interrupted\":false,\"metrics\":{{\"loss\":{}}},\"privacy\":"
+        "{{\"certified_epsilon\":{},\"claimed_epsilon\":0.5,\"delta\":1e-5}}}}",
+        0.25 + shift, epsilon);
+    std::ofstream(folder / "certificate.txt") << "PRIVACY CERTIFICATE\n  run <b>x</b>\n";
+    return folder;
+  }
+  fs::path home_;
+};
+
+TEST_F(ChartTest, RunsThatDifferInTheSeedAreOneCurve) {
+  const auto groups = GroupRuns({Run("a", 1, 2, 0), Run("b", 2, 2, 1), Run("c", 1, 4, 0), home_ / "a"});
+  ASSERT_TRUE(groups.ok());
+  ASSERT_EQ(groups->size(), 2u);
+  EXPECT_EQ((*groups)[0].runs.size(), 2u);
+  EXPECT_EQ((*groups)[0].label, "epsilon = 2");
+  EXPECT_EQ((*groups)[1].label, "epsilon = 4");
+  const Curve c = CurveOf((*groups)[0], "bytes", "loss", Band::kRange);
+  EXPECT_EQ(c.x, (std::vector<double>{30, 60, 90, 120}));
+  EXPECT_EQ(c.y[0], 1.5);
+  EXPECT_EQ(c.low[0], 1);
+  EXPECT_EQ(c.high[0], 2);
+  const Curve s = CurveOf((*groups)[0], "round", "loss", Band::kStd);
+  EXPECT_NEAR(s.high[0] - s.y[0], std::sqrt(0.5), 1e-12);
+  EXPECT_TRUE(CurveOf((*groups)[1], "round", "loss", Band::kRange).low.empty());
+  EXPECT_TRUE(CurveOf((*groups)[1], "round", "nothing", Band::kRange).x.empty());
+  const TextTable t = FinalTable(*groups, {});
+  EXPECT_EQ(t.header,
+            (std::vector<std::string>{"run", "seeds", "rounds", "ε claimed", "ε certified", "δ", "loss"}));
+  EXPECT_EQ(t.rows[0],
+            (std::vector<std::string>{"epsilon = 2", "2", "4", "0.5", "2", "1e-05", "0.75 ± 0.71"}));
+  EXPECT_NE(ToTex(t).find("$\\varepsilon$ certified"), std::string::npos);
+  EXPECT_NE(ToMarkdown(t).find("|---|---:|"), std::string::npos);
+}
+
+TEST_F(ChartTest, TheSameSeedTwiceIsNoSecondSeed) {
+  const auto groups = GroupRuns({Run("a", 1, 2, 0), Run("b", 1, 2, 1)});
+  ASSERT_TRUE(groups.ok());
+  EXPECT_EQ(groups->size(), 2u);
+  EXPECT_NE((*groups)[0].label, (*groups)[1].label);
+}
+
+TEST_F(ChartTest, OnlyRoundsThatAllSeedsHaveAreAveraged) {
+  Run("a", 1, 2, 0);
+  std::ofstream(home_ / "a" / "trace.jsonl")
+      << "{\"round\":2,\"metrics\":{\"loss\":1}}\n{\"round\":3,\"metrics\":{\"loss\":1}}\n";
+  const auto groups = GroupRuns({home_ / "a", Run("b", 2, 2, 0)});
+  ASSERT_TRUE(groups.ok());
+  EXPECT_EQ(CurveOf((*groups)[0], "round", "loss", Band::kRange).x, (std::vector<double>{2, 3}));
+}
+
+Chart Sample(const std::string& text) {
+  Chart chart;
+  chart.title = chart.description = chart.x_label = chart.y_label = chart.note = text;
+  chart.curves.push_back({text, {1, 10, 100}, {0.5, 0.25, -1}, {0.4, 0.2, -2}, {0.6, 0.3, 0}, 3});
+  chart.curves.push_back({"two", {5}, {0.1}, {}, {}, 1});
+  chart.rules.push_back({0.3, text});
+  return chart;
+}
+
+TEST(Chart, IsWellFormedOnAnyAxes) {
+  for (const bool log_x : {false, true})
+    for (const bool log_y : {false, true}) {
+      Chart chart = Sample("plain");
+      chart.log_x = log_x;
+      chart.log_y = log_y;
+      const std::string svg = ChartSvg(chart);
+      EXPECT_EQ(MarkupProblem(svg), "");
+      EXPECT_EQ(svg.find("nan"), std::string::npos);
+      EXPECT_EQ(svg.find("inf"), std::string::npos);
+      EXPECT_NE(svg.find("<title"), std::string::npos);
+    }
+  EXPECT_EQ(MarkupProblem(ChartSvg(Chart{})), "");      // nothing to draw
+}
+
+TEST(Chart, HostileTextIsText) {
+  const Chart chart = Sample(kHostile);
+  for (const std::string& out : {ChartSvg(chart), ChartInPage(chart, "x"), ChartTable(chart, 5)}) {
+    EXPECT_EQ(MarkupProblem(out), "");
+    EXPECT_EQ(out.find("<script"), std::string::npos);
+    EXPECT_EQ(out.find('\033'), std::string::npos);
+  }
+  // In gnuplot's script every text is within single quotes, on one line.
+  const std::string script = GnuplotScript(chart, Picture::kPng, {});
+  EXPECT_EQ(script.find('\033'), std::string::npos);
+  EXPECT_EQ(script.find("' %s"), std::string::npos);
+  EXPECT_NE(script.find("’ %s"), std::string::npos);
+}
+
+TEST(Chart, GnuplotDrawsWhatItIsGivenAndRunsNothing) {
+  if (std::system("command -v gnuplot >/dev/null") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  const fs::path mark = fs::current_path() / "hacked";
+  fs::remove(mark);
+  for (const char* text : {"plain", kHostile, "'; system('touch hacked'); '", "\\", "'", "@x {/Bold y} $0"}) {
+    const auto png = ChartByGnuplot(Sample(text), Picture::kPng, {});
+    ASSERT_TRUE(png.ok()) << png.error().message << " " << text;
+    EXPECT_EQ(png->substr(1, 3), "PNG");
+    const auto pdf = ChartByGnuplot(Sample(text), Picture::kPdf, {});
+    ASSERT_TRUE(pdf.ok());
+    EXPECT_EQ(pdf->substr(0, 4), "%PDF");
+  }
+  EXPECT_FALSE(fs::exists(mark));
+  EXPECT_FALSE(ChartByGnuplot(Chart{}, Picture::kPng).ok());
+}
+
+TEST(Chart, DrawsFewPointsOfManyAndKeepsTheExtremes) {
+  Chart chart;
+  Curve c;
+  for (int i = 0; i < 1000000; ++i) c.x.push_back(i), c.y.push_back(i == 777777 ? 9 : 0.001 * (i % 7));
+  chart.curves.push_back(std::move(c));
+  const std::string svg = ChartSvg(chart);
+  EXPECT_LT(svg.size(), 40000u);
+}
+
+TEST(Ticks, AreRound) {
+  EXPECT_EQ(LinearTicks(0, 10), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(TickText(0.3, 0.1), "0.3");
+  EXPECT_EQ(TickText(0.25, 0.25), "0.25");
+  EXPECT_EQ(TickText(2500000, 500000), "2.5M");
+  EXPECT_EQ(TickText(1e-16, 0.1), "0");
+  EXPECT_EQ(TickText(2000, 1000), "2000");
+}
+
+TEST(EpsilonShown, IsNeverBelow) {
+  for (const double v : {1.9999991, 0.123456, 2.0, 1e-9, 12345.678, 0.99999}) {
+    EXPECT_GE(std::strtod(EpsilonShown(v).c_str(), nullptr), v);
+    EXPECT_NEAR(std::strtod(EpsilonShown(v).c_str(), nullptr), v, 2e-3 * v);
+  }
+  EXPECT_EQ(EpsilonShown(HUGE_VAL), "∞");
+}
+
+TEST_F(ChartTest, AReportIsOneFileThatNeedsNothing) {
+  const auto groups = GroupRuns({Run("a", 1, 2, 0), Run("b", 2, 2, 1), Run("c", 1, 4, 0, "dp-fedavg")});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1.2.3", .band = Band::kRange});
+  EXPECT_EQ(MarkupProblem(page), "");
+  EXPECT_EQ(ExternalReference(page), "");
+  for (const char* part :
+       {"Final figures", "Privacy spent", "Noise schedule", "Traffic", "Participation", "ε claimed",
+        "ε certified", "What differs", "tacit train", "tacit verify", "1.2.3", "prefers-color-scheme",
+        "@media print", "PRIVACY CERTIFICATE", "budget ε = 4", "smallest to largest", "&lt;b&gt;x&lt;/b&gt;"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(ChartTest, AReportOfHostileRunsIsHarmless) {
+  const std::string name = "<script>alert(1)<\\script>\"; system(\"x\") '$(touch hacked)` && #";
+  Run(name, 1, 2, 0, "<img src=x onerror=alert(1)>");
+  std::ofstream(home_ / name / "config.toml", std::ios::app) << "evil = \"</pre><script src=http://x>\"\n";
+  const auto groups = GroupRuns({home_ / name});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kRange});
+  EXPECT_EQ(MarkupProblem(page), "");
+  EXPECT_EQ(ExternalReference(page), "");
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+}
+
+TEST_F(ChartTest, ARunWithoutATraceHasAReportToo) {
+  Run("a", 1, 2, 0);
+  fs::remove(home_ / "a" / "trace.jsonl");
+  const auto groups = GroupRuns({home_ / "a"});
+  ASSERT_TRUE(groups.ok());
+  EXPECT_EQ(MarkupProblem(ReportHtml(*groups, {.version = "1", .band = Band::kNone})), "");
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,310 @@
+#include "view/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "view/text.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ShortKey(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// What to name a group by: the values of the keys in which the groups differ, the telling ones first.
+std::string LabelOf(const Settings& settings, const std::vector<std::string>& keys) {
+  constexpr std::size_t kMost = 4;
+  std::string label;
+  std::size_t named = 0;
+  const auto add = [&](const std::string& text) {
+    label += (label.empty() ? "" : ", ") + text;
+    ++named;
+  };
+  const auto differs = [&](const char* key) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  for (const char* key : {"algorithm.name", "data.source", "model.name"})
+    if (differs(key)) add(fs::path(PlainValue(settings, key)).filename().string());
+  if (differs("algorithm.mode")) add(PlainValue(settings, "algorithm.mode") + " mode");
+  for (const std::string& key : keys) {
+    if (key == "algorithm.name" || key == "data.source" || key == "model.name" || key == "algorithm.mode")
+      continue;
+    if (named >= kMost) break;
+    std::size_t alike = 0;
+    for (const std::string& other : keys) alike += ShortKey(other) == ShortKey(key) ? 1 : 0;
+    std::string value = PlainValue(settings, key);
+    if (value.ends_with(".0")) value.resize(value.size() - 2);
+    add(fmt::format("{} = {}", alike > 1 ? key : ShortKey(key), value));
+  }
+  return label;
+}
+
+std::string Number4(double v) { return fmt::format("{:.4g}", v); }
+
+struct Spread {
+  double mean = 0, std = 0, low = 0, high = 0;
+};
+Spread SpreadOf(const std::vector<double>& values) {
+  Spread s{.mean = 0, .std = 0, .low = values.front(), .high = values.front()};
+  for (const double v : values) {
+    s.mean += v / static_cast<double>(values.size());
+    s.low = std::min(s.low, v);
+    s.high = std::max(s.high, v);
+  }
+  for (const double v : values) s.std += (v - s.mean) * (v - s.mean);
+  s.std = values.size() > 1 ? std::sqrt(s.std / static_cast<double>(values.size() - 1)) : 0;
+  return s;
+}
+
+}  // namespace
+
+Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders) {
+  std::vector<RunGroup> groups;
+  std::set<fs::path> seen;
+  for (const fs::path& folder : folders) {
+    std::error_code ec;
+    if (!seen.insert(fs::weakly_canonical(folder, ec)).second) continue;
+    TACIT_TRY(RunSummary run, SummaryOf(folder));
+    if (run.state == RunState::kBroken)
+      return Fail(Code::kMalformed, "{}: the run cannot be shown: {}", folder.string(), run.problem);
+    TACIT_TRY(Settings settings, ReadSettings(run.folder));
+    TACIT_TRY(Trace trace, ReadTrace(run.folder));
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& g) {
+      return SameButSeed(g.settings, settings) &&
+             std::none_of(g.runs.begin(), g.runs.end(),
+                          [&](const RunSummary& r) { return r.seed == run.seed; });
+    });
+    if (group == groups.end()) {
+      group = groups.insert(groups.end(), RunGroup{});
+      group->settings = std::move(settings);
+    }
+    group->runs.push_back(std::move(run));
+    group->traces.push_back(std::move(trace));
+  }
+  std::vector<Settings> all;
+  for (const RunGroup& g : groups) all.push_back(g.settings);
+  const std::vector<std::string> keys = DifferingKeys(all);
+  for (RunGroup& g : groups) {
+    g.label = keys.empty() ? "" : LabelOf(g.settings, keys);
+    if (g.label.empty()) g.label = g.runs.front().name;
+  }
+  // Two groups of one label (a run repeated with the same seed, more differences than are named): by name.
+  std::map<std::string, std::size_t> count;
+  for (const RunGroup& g : groups) ++count[g.label];
+  for (RunGroup& g : groups)
+    if (count[g.label] > 1 && g.label != g.runs.front().name) g.label += " (" + g.runs.front().name + ")";
+  return groups;
+}
+
+std::string ColumnName(std::string_view word) {
+  if (word == "rounds") return "round";
+  return std::string(word);
+}
+
+std::string AxisLabel(std::string_view column) {
+  static const std::map<std::string, std::string, std::less<>> kLabels = {
+      {"round", "rounds"},
+      {"epsilon", "ε spent"},
+      {"sigma", "σ of the noise"},
+      {"bytes", "bytes, both directions"},
+      {"bytes_up", "bytes from clients"},
+      {"bytes_down", "bytes to clients"},
+      {"answered", "messages that counted in a round"},
+      {"step_size", "step size"},
+      {"optimality", "distance from the optimum"},
+      {"train_loss", "training loss"},
+      {"train_accuracy", "training accuracy"},
+      {"primal_residual", "primal residual"},
+      {"dual_residual", "dual residual"}};
+  const auto at = kLabels.find(column);
+  return at == kLabels.end() ? Printable(column) : at->second;
+}
+
+std::vector<double> ColumnOf(const Trace& trace, std::string_view column) {
+  if (column == "bytes") {
+    const auto *up = trace.column("bytes_up"), *down = trace.column("bytes_down");
+    if (up == nullptr || down == nullptr) return {};
+    std::vector<double> sum = *up;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += (*down)[i];
+    return sum;
+  }
+  const auto* found = trace.column(column);
+  return found == nullptr ? std::vector<double>() : *found;
+}
+
+std::vector<std::string> ColumnsOf(const std::vector<RunGroup>& groups) {
+  std::vector<std::string> names;
+  for (const RunGroup& g : groups)
+    for (const Trace& t : g.traces)
+      for (const std::string& name : t.names)
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (std::find(names.begin(), names.end(), "bytes_up") != names.end()) names.emplace_back("bytes");
+  return names;
+}
+
+const char* Describe(Band band) {
+  switch (band) {
+    case Band::kNone: return "mean over the seeds";
+    case Band::kRange: return "mean over the seeds; band: smallest to largest";
+    case Band::kStd: return "mean over the seeds; band: ± one standard deviation";
+  }
+  return "";
+}
+
+Curve CurveOf(const RunGroup& group, std::string_view x, std::string_view y, Band band) {
+  Curve curve;
+  curve.label = group.label;
+  curve.seeds = group.runs.size();
+  struct Run {
+    std::vector<double> round, x, y;
+  };
+  std::vector<Run> runs;
+  for (const Trace& t : group.traces) {
+    Run r{ColumnOf(t, "round"), ColumnOf(t, x), ColumnOf(t, y)};
+    if (r.x.empty() || r.y.empty() || r.round.empty()) return curve;
+    runs.push_back(std::move(r));
+  }
+  const bool banded = runs.size() > 1 && band != Band::kNone;
+  std::vector<std::size_t> at(runs.size(), 0);  // the row of each run that is at or after the round
+  for (std::size_t i = 0; i < runs.front().round.size(); ++i) {
+    const double round = runs.front().round[i];
+    std::vector<double> xs, ys;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const Run& run = runs[r];
+      while (at[r] < run.round.size() && run.round[at[r]] < round) ++at[r];
+      if (at[r] == run.round.size() || run.round[at[r]] != round) break;
+      if (!std::isfinite(run.x[at[r]]) || !std::isfinite(run.y[at[r]])) break;
+      xs.push_back(run.x[at[r]]);
+      ys.push_back(run.y[at[r]]);
+    }
+    if (ys.size() != runs.size()) continue;
+    const Spread s = SpreadOf(ys);
+    curve.x.push_back(SpreadOf(xs).mean);
+    curve.y.push_back(s.mean);
+    if (!banded) continue;
+    curve.low.push_back(band == Band::kRange ? s.low : s.mean - s.std);
+    curve.high.push_back(band == Band::kRange ? s.high : s.mean + s.std);
+  }
+  return curve;
+}
+
+std::string EpsilonShown(double v) {
+  if (std::isnan(v)) return "?";
+  if (std::isinf(v)) return "∞";
+  // Up to the next figure of four digits.
+  for (int digits = 4; digits <= 17; ++digits) {
+    const std::string text = fmt::format("{:.{}g}", v, digits);
+    if (std::strtod(text.c_str(), nullptr) >= v) return text;
+    const double unit = std::pow(10.0, std::floor(std::log10(std::abs(v))) - (digits - 1));
+    const std::string up = fmt::format("{:.{}g}", v + unit, digits);
+    if (std::strtod(up.c_str(), nullptr) >= v) return up;
+  }
+  return fmt::format("{}", v);
+}
+
+TextTable FinalTable(const std::vector<RunGroup>& groups, const std::vector<std::string>& asked) {
+  std::vector<std::string> metrics = asked;
+  if (metrics.empty())
+    for (const RunGroup& g : groups)
+      for (const auto& [name, value] : g.runs.front().metrics)
+        if (std::find(metrics.begin(), metrics.end(), name) == metrics.end()) metrics.push_back(name);
+  const auto any = [&](const auto& has) {
+    return std::any_of(groups.begin(), groups.end(),
+                       [&](const RunGroup& g) { return std::any_of(g.runs.begin(), g.runs.end(), has); });
+  };
+  const bool claims = any([](const RunSummary& r) { return r.claimed.has_value(); });
+  const bool seeds =
+      std::any_of(groups.begin(), groups.end(), [](const RunGroup& g) { return g.runs.size() > 1; });
+  TextTable t;
+  t.header = {"run"};
+  if (seeds) t.header.emplace_back("seeds");
+  t.header.emplace_back("rounds");
+  if (claims) t.header.emplace_back("ε claimed");
+  for (const char* name : {"ε certified", "δ"}) t.header.emplace_back(name);
+  for (const std::string& m : metrics) t.header.push_back(m);
+  for (const RunGroup& g : groups) {
+    const RunSummary& first = g.runs.front();
+    std::vector<std::string> row = {g.label};
+    if (seeds) row.push_back(fmt::format("{}", g.runs.size()));
+    row.push_back(fmt::format("{}", first.rounds));
+    if (claims) row.push_back(first.claimed ? Number4(*first.claimed) : "none");
+    double certified = 0;  // the largest, and none if a run has none
+    bool all = true;
+    for (const RunSummary& r : g.runs) {
+      all &= r.certified.has_value();
+      certified = std::max(certified, r.certified.value_or(0));
+    }
+    row.push_back(all ? EpsilonShown(certified) : "not yet");
+    row.push_back(fmt::format("{:.3g}", first.delta));
+    for (const std::string& m : metrics) {
+      std::vector<double> values;
+      for (const RunSummary& r : g.runs)
+        if (const auto at = r.metrics.find(m); at != r.metrics.end()) values.push_back(at->second);
+      if (values.size() != g.runs.size()) {
+        row.emplace_back("none");
+        continue;
+      }
+      const Spread s = SpreadOf(values);
+      row.push_back(values.size() > 1 ? fmt::format("{} ± {:.2g}", Number4(s.mean), s.std) : Number4(s.mean));
+    }
+    t.rows.push_back(std::move(row));
+  }
+  return t;
+}
+
+std::string ToMarkdown(const TextTable& t) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    std::string out = "|";
+    for (const std::string& c : cells) out += " " + MarkdownEscaped(c) + " |";
+    return out + "\n";
+  };
+  std::string out = line(t.header) + "|";
+  for (std::size_t c = 0; c < t.header.size(); ++c) out += c == 0 ? "---|" : "---:|";
+  out += "\n";
+  for (const auto& row : t.rows) out += line(row);
+  return out;
+}
+
+std::string ToTex(const TextTable& t) {
+  const auto cell = [](const std::string& text) {
+    // Letters that a plain LaTeX document would not have in its fonts.
+    static const std::pair<const char*, const char*> kMaths[] = {
+        {"ε", "$\\varepsilon$"}, {"δ", "$\\delta$"}, {"σ", "$\\sigma$"}, {"∞", "$\\infty$"}, {"±", "$\\pm$"}};
+    std::string out = TexEscaped(text);
+    for (const auto& [from, to] : kMaths)
+      for (std::size_t at = 0; (at = out.find(from, at)) != std::string::npos;
+           at += std::string_view(to).size())
+        out.replace(at, std::string_view(from).size(), to);
+    return out;
+  };
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string out;
+    for (std::size_t c = 0; c < cells.size(); ++c) out += (c > 0 ? " & " : "  ") + cell(cells[c]);
+    return out + " \\\\\n";
+  };
+  std::string out = "\\begin{tabular}{l" + std::string(t.header.size() - 1, 'r') + "}\n  \\hline\n";
+  out += line(t.header) + "  \\hline\n";
+  for (const auto& row : t.rows) out += line(row);
+  return out + "  \\hline\n\\end{tabular}\n";
+}
+
+std::string ToHtml(const TextTable& t, const std::string& caption) {
+  std::string out = "<table>\n";
+  if (!caption.empty()) out += fmt::format("<caption>{}</caption>\n", HtmlEscaped(caption));
+  out += "<thead><tr>";
+  for (const std::string& h : t.header) out += fmt::format("<th scope=\"col\">{}</th>", HtmlEscaped(h));
+  out += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : t.rows) {
+    out += "<tr>";
+    for (std::size_t c = 0; c < row.size(); ++c)
+      out += c == 0 ? fmt::format("<th scope=\"row\">{}</th>", HtmlEscaped(row[c]))
+                    : fmt::format("<td>{}</td>", HtmlEscaped(row[c]));
+    out += "</tr>\n";
+  }
+  return out + "</tbody>\n</table>\n";
+}
+
+}  // namespace tacit

@@ -1,0 +1,61 @@
+#pragma once
+
+// Runs as curves: those that differ in nothing but the seed are one curve, with a band.
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "view/runs.h"
+#include "view/settings.h"
+#include "view/trace.h"
+
+namespace tacit {
+
+// Runs of one experiment, with one seed each.
+struct RunGroup {
+  std::string label;  // what tells it from the other groups, e.g. "fedexp, epsilon = 2"; else its name
+  std::vector<RunSummary> runs;
+  std::vector<Trace> traces;
+  Settings settings;  // of the first run
+};
+// In the order of the folders; a folder that is named twice counts once.
+Result<std::vector<RunGroup>> GroupRuns(const std::vector<std::filesystem::path>& folders);
+
+// What a word on the command line means: rounds → round, bytes → both directions, anything else as it is.
+std::string ColumnName(std::string_view word);
+std::string AxisLabel(std::string_view column);  // "bytes sent and received"
+// Of a trace; "bytes" is the sum of both directions. nullptr-like empty: the trace has no such column.
+std::vector<double> ColumnOf(const Trace&, std::string_view column);
+// Names of columns that some trace of the groups has, "bytes" included; in the order of the traces.
+std::vector<std::string> ColumnsOf(const std::vector<RunGroup>&);
+
+enum class Band { kNone, kRange, kStd };  // smallest to largest; mean ± the standard deviation of the sample
+const char* Describe(Band);
+
+// Points in their order; low and high are empty, or as long as y.
+struct Curve {
+  std::string label;
+  std::vector<double> x, y, low, high;
+  std::size_t seeds = 1;
+};
+// The mean of column y over the group's seeds against that of column x, at the rounds that all of them have
+// traced. Empty if a run has no such column.
+Curve CurveOf(const RunGroup&, std::string_view x, std::string_view y, Band);
+
+// A table for people: cells are text as it is, not escaped.
+struct TextTable {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+};
+// One line per group: what differs, seeds, rounds, ε claimed and certified (rounded up), δ, and the final
+// metrics, mean ± standard deviation over the seeds. Metrics: those named, or, if none is, all there are.
+TextTable FinalTable(const std::vector<RunGroup>&, const std::vector<std::string>& metrics);
+std::string ToMarkdown(const TextTable&);
+std::string ToTex(const TextTable&);  // a tabular
+std::string ToHtml(const TextTable&, const std::string& caption);
+
+// ε as text, never below it; "∞" where nothing is promised.
+std::string EpsilonShown(double);
+
+}  // namespace tacit

@@ -1,0 +1,297 @@
+#include "view/figure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "experiment/json_number.h"
+#include "view/text.h"
+
+namespace tacit {
+namespace {
+
+std::optional<double> NumberIn(const Value& v) {
+  if (const auto* whole = std::get_if<std::int64_t>(&v)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&v)) return *real;
+  return std::nullopt;
+}
+std::string PlainText(const Value& v) {
+  if (const auto* text = std::get_if<std::string>(&v)) return *text;
+  if (const auto number = NumberIn(v)) return fmt::format("{}", *number);
+  return ToText(v);
+}
+std::string ShortKey(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+bool HighIsGood(std::string_view metric) { return metric.find("accuracy") != std::string_view::npos; }
+bool Falls(std::string_view metric) {
+  for (const char* name : {"optimality", "error", "consensus", "step_size"})
+    if (metric.starts_with(name)) return true;
+  return false;
+}
+
+// The beginnings by which claims name cases together; the longest that fits a case is its name in a picture.
+std::vector<std::string> Prefixes(const Figure& figure) {
+  std::set<std::string> found;
+  for (const PublishedClaim& c : figure.claims)
+    for (const Selection* s : {&c.at, &c.numerator, &c.denominator})
+      for (const auto& [key, value] : *s)
+        if (const auto* text = std::get_if<std::string>(&value); text != nullptr && text->ends_with('*'))
+          found.insert(text->substr(0, text->size() - 1));
+  return {found.begin(), found.end()};
+}
+
+struct Point {
+  double x = 0;
+  Summary y;
+};
+
+struct Drawn {
+  std::string x_label;                                   // empty: no axis of numbers
+  std::vector<std::string> order;                        // labels, as they come
+  std::map<std::string, std::map<double, Point>> lines;  // by label and x
+};
+
+void Put(Drawn& drawn, const std::string& label, double x, const Summary& y, bool high) {
+  if (!std::isfinite(y.mean)) return;
+  if (!drawn.lines.contains(label)) drawn.order.push_back(label);
+  const auto [at, fresh] = drawn.lines[label].try_emplace(x, Point{x, y});
+  if (!fresh && (high ? y.mean > at->second.y.mean : y.mean < at->second.y.mean)) at->second = {x, y};
+}
+
+// Metrics "name@50": base and round.
+std::optional<std::pair<std::string, double>> AtRound(const std::string& metric) {
+  const auto at = metric.find('@');
+  if (at == std::string::npos) return std::nullopt;
+  return std::pair(metric.substr(0, at), std::strtod(metric.c_str() + at + 1, nullptr));
+}
+
+Drawn Draw(const FigureRecord& r, std::string& metric) {
+  Drawn drawn;
+  const SweepResult& s = r.result;
+  metric = "loss";
+  for (const std::string& m : r.metrics)
+    if (m != "certified_epsilon") {
+      metric = m;
+      break;
+    }
+  if (r.metrics.empty() && !s.points.empty() && !s.points[0].metrics.empty())
+    metric = s.points[0].metrics.begin()->first;
+  const bool high = HighIsGood(metric);
+  const auto series = AtRound(metric);
+  std::set<std::string> tuned;
+  for (const PublishedClaim& c : r.figure.claims) tuned.insert(c.tuned.begin(), c.tuned.end());
+  std::size_t across = s.axes.size();
+  int best = 0;
+  for (std::size_t a = 0; a < s.axes.size() && !series; ++a) {
+    std::set<double> values;
+    for (const GridPoint& p : s.points)
+      if (const auto v = NumberIn(p.at[a])) values.insert(*v);
+    if (values.size() < 2 || tuned.contains(s.axes[a].key)) continue;
+    const int worth = s.axes[a].key == "algorithm.rounds" ? 3 : s.axes[a].key == "privacy.epsilon" ? 2 : 1;
+    if (worth >= best) best = worth, across = a;
+  }
+  if (across < s.axes.size())
+    drawn.x_label = ShortKey(s.axes[across].key) == "epsilon" ? "ε asked for" : ShortKey(s.axes[across].key);
+  if (series) drawn.x_label = "rounds";
+  const std::vector<std::string> prefixes = Prefixes(r.figure);
+  for (const GridPoint& p : s.points) {
+    std::string label;
+    for (std::size_t a = 0; a < s.axes.size(); ++a) {
+      const std::string& key = s.axes[a].key;
+      if (a == across || (tuned.contains(key) && key != "case")) continue;
+      std::set<std::string> values;
+      for (const GridPoint& other : s.points) values.insert(PlainText(other.at[a]));
+      if (values.size() < 2) continue;
+      std::string text = PlainText(p.at[a]), group;
+      if (key == "case" && tuned.contains(key))
+        for (const std::string& prefix : prefixes)
+          if (text.starts_with(prefix) && prefix.size() > group.size()) group = prefix;
+      while (group.ends_with(',') || group.ends_with(' ')) group.pop_back();
+      if (!group.empty()) text = group + ", best";
+      label += (label.empty() ? "" : ", ") + (NumberIn(p.at[a]) ? ShortKey(key) + " = " + text : text);
+    }
+    if (series) {
+      for (const std::string& m : r.metrics)
+        if (const auto one = AtRound(m); one && one->first == series->first)
+          if (const auto y = p.metrics.find(m); y != p.metrics.end())
+            Put(drawn, label, one->second, y->second, high);
+      continue;
+    }
+    const auto y = p.metrics.find(metric);
+    if (y == p.metrics.end()) continue;
+    const double x = across < s.axes.size() ? NumberIn(p.at[across]).value_or(NAN) : 0;
+    if (std::isfinite(x)) Put(drawn, label, x, y->second, high);
+  }
+  if (series) metric = series->first;
+  return drawn;
+}
+
+const char* Mark(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kHolds: return "✓ holds";
+    case Verdict::Kind::kFails: return "✗ does not hold";
+    case Verdict::Kind::kUntested: return "not tested";
+  }
+  return "";
+}
+
+std::string RunsText(const FigureRecord& r) {
+  std::size_t runs = 0;
+  for (const GridPoint& p : r.result.points) runs += p.seeds;
+  return fmt::format("{} of {} runs{}", runs, r.result.cells,
+                     r.quick ? ", the quick version with fewer seeds or rounds" : "");
+}
+
+}  // namespace
+
+std::string FlatName(const Figure& figure) {
+  std::string flat = figure.name;
+  std::replace(flat.begin(), flat.end(), '/', '-');
+  return flat;
+}
+
+FigureRecord MakeRecord(const Figure& figure, const Sweep& sweep, SweepResult result, bool quick) {
+  FigureRecord r{.figure = figure,
+                 .metrics = sweep.metrics,
+                 .result = std::move(result),
+                 .verdicts = {},
+                 .quick = quick};
+  for (const PublishedClaim& claim : figure.claims) r.verdicts.push_back(Check(claim, r.result));
+  return r;
+}
+
+Result<FigureRecord> StoredFigure(const Figure& figure, const Sweep& sweep, bool quick) {
+  std::error_code ec;
+  if (!std::filesystem::exists(sweep.folder / "results.jsonl", ec))
+    return Fail(Code::kNotFound, "{}: has not been run; `tacit reproduce {}` does", figure.name, figure.name);
+  static const std::atomic<bool> kStopped = true;  // before the first cell: only what is there is read
+  SweepHooks hooks;
+  hooks.interrupt = &kStopped;
+  hooks.jobs = 1;
+  TACIT_TRY(SweepResult result, RunSweep(sweep, hooks));
+  if (result.points.empty())
+    return Fail(
+        Code::kNotFound,
+        "{}: its results are of another version of the experiment; `tacit reproduce {}` runs it again",
+        figure.name, figure.name);
+  return MakeRecord(figure, sweep, std::move(result), quick);
+}
+
+std::pair<double, double> CertifiedRange(const FigureRecord& r) {
+  double low = NAN, high = NAN;
+  for (const GridPoint& p : r.result.points)
+    if (const auto at = p.metrics.find("certified_epsilon"); at != p.metrics.end()) {
+      const double v = at->second.mean;
+      low = std::isnan(low) ? v : std::min(low, v);
+      high = std::isnan(high) ? v : std::max(high, v);
+    }
+  return {low, high};
+}
+
+std::string CertifiedText(const FigureRecord& r) {
+  const auto [low, high] = CertifiedRange(r);
+  if (std::isnan(low)) return "unknown";
+  if (std::isinf(low)) return "∞: nothing is certified";
+  if (EpsilonShown(low) == EpsilonShown(high)) return "ε ≤ " + EpsilonShown(high);
+  return fmt::format("ε ≤ {} to {}", EpsilonShown(low), EpsilonShown(high));
+}
+
+std::string FigureSvg(const FigureRecord& r, ChartSize size) {
+  std::string metric;
+  const Drawn drawn = Draw(r, metric);
+  Chart chart;
+  chart.title = r.figure.title.empty() ? r.figure.name : r.figure.title;
+  chart.y_label = AxisLabel(metric);
+  chart.x_label = drawn.x_label;
+  chart.description = fmt::format("{} ({}): {}", chart.title, r.figure.paper, chart.y_label);
+  bool seeds = false, positive = true;
+  double low = HUGE_VAL, high = 0, left = HUGE_VAL, right = 0;
+  for (const std::string& label : drawn.order) {
+    Curve c;
+    c.label = label.empty() ? r.figure.name : label;
+    for (const auto& [x, p] : drawn.lines.at(label)) {
+      c.x.push_back(x);
+      c.y.push_back(p.y.mean);
+      c.low.push_back(p.y.mean - p.y.std);
+      c.high.push_back(p.y.mean + p.y.std);
+      seeds |= p.y.count > 1;
+      positive &= p.y.mean > 0;
+      low = std::min(low, p.y.mean);
+      high = std::max(high, p.y.mean);
+      left = std::min(left, x);
+      right = std::max(right, x);
+    }
+    chart.description += fmt::format("; {}: {:.4g}{}", c.label, c.y.front(),
+                                     c.y.size() > 1 ? fmt::format(" to {:.4g}", c.y.back()) : "");
+    chart.curves.push_back(std::move(c));
+  }
+  chart.log_y = positive && (Falls(metric) || high > 100 * low);
+  if (seeds) chart.note = "mean over the seeds, ± one standard deviation";
+  if (drawn.x_label.empty()) return DotsSvg(chart, size.width);
+  if (!seeds)
+    for (Curve& c : chart.curves) c.low.clear(), c.high.clear();
+  chart.log_x = left > 0 && right >= 30 * left;
+  chart.markers = true;
+  return ChartSvg(chart, size);
+}
+
+std::string VerdictMarkdown(const FigureRecord& r) {
+  std::string out = fmt::format("Certified: {}. Runs: {}.\n\n", CertifiedText(r), RunsText(r));
+  if (r.figure.claims.empty()) return out;
+  out += "| what is claimed | published | ours | verdict |\n|---|---|---|---|\n";
+  for (std::size_t k = 0; k < r.figure.claims.size(); ++k) {
+    const PublishedClaim& c = r.figure.claims[k];
+    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownEscaped(c.text),
+                       c.published.empty() ? "says nothing" : MarkdownEscaped(c.published),
+                       MarkdownEscaped(r.verdicts[k].numbers), Mark(r.verdicts[k].kind));
+  }
+  return out;
+}
+
+nlohmann::json ToJson(const FigureRecord& r) {
+  nlohmann::json claims = nlohmann::json::array();
+  for (std::size_t k = 0; k < r.figure.claims.size(); ++k)
+    claims.push_back({{"text", r.figure.claims[k].text},
+                      {"published", r.figure.claims[k].published},
+                      {"verdict", Name(r.verdicts[k].kind)},
+                      {"numbers", r.verdicts[k].numbers}});
+  const auto [low, high] = CertifiedRange(r);
+  const auto figure = [](double v) { return std::isnan(v) ? nlohmann::json(nullptr) : Number(v); };
+  return {{"name", r.figure.name},
+          {"quick", r.quick},
+          {"sweep", ToJson(r.result)},
+          {"certified_epsilon", {{"smallest", figure(low)}, {"largest", figure(high)}}},
+          {"claims", claims}};
+}
+
+std::string GalleryMarkdown(const std::vector<FigureRecord>& records, const std::string& pictures) {
+  std::string out =
+      "# Gallery\n\nPublished figures, run again by `tacit reproduce`, with what was said of them and what "
+      "came of it. A claim that\n"
+      "does not hold is a finding. Certified is what can be proved for the noise that was added, whatever "
+      "was claimed.\n"
+      "This page and its pictures are written by `tacit reproduce --gallery`.\n\n"
+      "| figure | claims that hold | do not | not tested | certified | runs "
+      "|\n|---|---:|---:|---:|---|---|\n";
+  for (const FigureRecord& r : records) {
+    std::map<Verdict::Kind, std::size_t> count;
+    for (const Verdict& v : r.verdicts) ++count[v.kind];
+    out += fmt::format("| [{}](#{}) | {} | {} | {} | {} | {} |\n", MarkdownEscaped(r.figure.name),
+                       FlatName(r.figure), count[Verdict::Kind::kHolds], count[Verdict::Kind::kFails],
+                       count[Verdict::Kind::kUntested], CertifiedText(r), RunsText(r));
+  }
+  for (const FigureRecord& r : records) {
+    out += fmt::format("\n<a id=\"{}\"></a>\n## {}\n\n", FlatName(r.figure), MarkdownEscaped(r.figure.name));
+    if (!r.figure.title.empty()) out += MarkdownEscaped(r.figure.title) + "\n";
+    if (!r.figure.paper.empty()) out += fmt::format("({})\n", MarkdownEscaped(r.figure.paper));
+    out += fmt::format("\n<img src=\"{0}/{1}.svg\" width=\"640\" alt=\"{2}\">\n\n", pictures,
+                       FlatName(r.figure), HtmlEscaped(r.figure.title));
+    out += VerdictMarkdown(r);
+  }
+  return out;
+}
+
+}  // namespace tacit

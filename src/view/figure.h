@@ -1,0 +1,44 @@
+#pragma once
+
+// Pictures and verdicts of published figures that were run again (experiment/reproduce.h).
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiment/reproduce.h"
+#include "view/chart.h"
+
+namespace tacit {
+
+// One published figure, and what came of it.
+struct FigureRecord {
+  Figure figure;
+  std::vector<std::string> metrics;  // of the sweep; the first one is drawn
+  SweepResult result;
+  std::vector<Verdict> verdicts;  // as figure.claims
+  bool quick = false;
+};
+
+// Finished runs only; never runs anything. Nothing (an error with kNotFound) if no run is finished.
+Result<FigureRecord> StoredFigure(const Figure&, const Sweep&, bool quick);
+FigureRecord MakeRecord(const Figure&, const Sweep&, SweepResult, bool quick);
+
+// An axis of numbers goes to the right (rounds before ε before any other), every other axis names the curves;
+// an axis that a claim calls tuned is taken at its best, as the claim does, and so are cases that a claim
+// names together ("fedexp*"). Metrics after several rounds ("error@10", "error@50") go over the rounds.
+// Without an axis of numbers, a point per line. Bars and bands are ± one standard deviation over the seeds.
+std::string FigureSvg(const FigureRecord&, ChartSize = {640, 340});
+
+// The smallest and the largest certified ε of the runs; ∞ is possible. NaN: none is known.
+std::pair<double, double> CertifiedRange(const FigureRecord&);
+std::string CertifiedText(const FigureRecord&);  // "ε ≤ 2", "ε ≤ 0.5 to 8", "∞: nothing is certified"
+
+// The claims with published and own figures, as Markdown, and as JSON.
+std::string VerdictMarkdown(const FigureRecord&);
+nlohmann::json ToJson(const FigureRecord&);
+// One page of many figures, with pictures at `pictures`/<paper>-<figure>.svg relative to it.
+std::string GalleryMarkdown(const std::vector<FigureRecord>&, const std::string& pictures);
+std::string FlatName(const Figure&);  // "primal-dual-fig2"
+
+}  // namespace tacit

@@ -1,0 +1,265 @@
+#include "view/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiment/files.h"
+#include "view/text.h"
+
+namespace tacit {
+namespace {
+
+constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 24;
+constexpr std::size_t kTableRows = 40;
+
+// Distances that fall by powers of ten are read on a log axis.
+bool Falls(std::string_view metric) {
+  for (const char* name : {"optimality", "error", "consensus", "primal_residual", "dual_residual"})
+    if (metric == name) return true;
+  return false;
+}
+
+bool AllPositive(const std::vector<Curve>& curves) {
+  return std::all_of(curves.begin(), curves.end(), [](const Curve& c) {
+    return std::all_of(c.y.begin(), c.y.end(), [](double v) { return v > 0; });
+  });
+}
+
+std::string Value(double v) { return fmt::format("{:.4g}", v); }
+
+// What a chart shows, in words.
+std::string Told(const Chart& chart) {
+  std::string out = fmt::format("{} against {}.", chart.y_label, chart.x_label);
+  for (const Curve& c : chart.curves)
+    if (!c.y.empty())
+      out += fmt::format(" {}: from {} at {} to {} at {}, smallest {}, largest {}.", c.label,
+                         Value(c.y.front()), Value(c.x.front()), Value(c.y.back()), Value(c.x.back()),
+                         Value(*std::min_element(c.y.begin(), c.y.end())),
+                         Value(*std::max_element(c.y.begin(), c.y.end())));
+  for (const Rule& r : chart.rules) out += fmt::format(" {}: {}.", r.label, Value(r.y));
+  return out;
+}
+
+// HtmlEscaped makes one line of a text; a file keeps its lines.
+std::string Lines(const std::string& text) {
+  std::string out, rest = text;
+  for (std::size_t at = 0; at < rest.size();) {
+    const std::size_t end = std::min(rest.find('\n', at), rest.size());
+    out += HtmlEscaped(std::string_view(rest).substr(at, end - at)) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+std::string Folded(const std::string& summary, const std::string& inside) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", HtmlEscaped(summary), inside);
+}
+std::string Listing(const std::string& text) { return "<pre><code>" + Lines(text) + "</code></pre>\n"; }
+
+// A word for a shell: nothing in it is expanded.
+std::string ShellQuoted(const std::string& text) {
+  const std::string shown = Printable(text);
+  if (!shown.empty() &&
+      shown.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
+          std::string::npos)
+    return shown;
+  std::string out = "'";
+  for (const char c : shown) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string Privacy(const std::vector<RunGroup>& groups) {
+  TextTable t;
+  t.header = {"run", "ε claimed", "ε certified", "δ", "budget asked for", "unit", "state"};
+  std::string certificates;
+  for (const RunGroup& g : groups)
+    for (const RunSummary& r : g.runs) {
+      t.rows.push_back({r.name, r.claimed ? EpsilonShown(*r.claimed) : "no claim",
+                        r.certified ? EpsilonShown(*r.certified) : "not yet", fmt::format("{:.3g}", r.delta),
+                        EpsilonShown(r.budget), r.unit, Name(r.state)});
+      if (const auto text = ReadWhole(r.folder / "certificate.txt", kLargest); text.ok())
+        certificates += Folded("Certificate of " + r.name, Listing(*text));
+    }
+  return "<p>Claimed is what the method's authors state for such a run; certified is what was proved for the "
+         "noise that "
+         "was really added, rounded up. ∞ means that nothing is promised.</p>\n<div class=\"wide\">" +
+         ToHtml(t, "Claimed and certified") + "</div>\n" + certificates;
+}
+
+std::string Configs(const std::vector<RunGroup>& groups) {
+  std::string out;
+  if (groups.size() > 1) {
+    std::vector<Settings> all;
+    TextTable t;
+    t.header = {"key"};
+    for (const RunGroup& g : groups) {
+      all.push_back(g.settings);
+      t.header.push_back(g.label);
+    }
+    for (const std::string& key : DifferingKeys(all)) {
+      std::vector<std::string> row = {key};
+      for (const RunGroup& g : groups) row.push_back(PlainValue(g.settings, key));
+      t.rows.push_back(std::move(row));
+    }
+    if (t.rows.empty())
+      out += "<p>The configs do not differ in anything that shapes a run.</p>\n";
+    else
+      out += "<div class=\"wide\">" + ToHtml(t, "What differs") + "</div>\n";
+  }
+  for (const RunGroup& g : groups)
+    if (const auto text = ReadWhole(g.runs.front().folder / "config.toml", kLargest); text.ok())
+      out += Folded("Resolved config of " + g.label + ": every key with its value", Listing(*text));
+  return out;
+}
+
+std::string Again(const std::vector<RunGroup>& groups, const std::string& version) {
+  std::string commands;
+  bool entropy = false;
+  for (const RunGroup& g : groups) {
+    entropy |= PlainValue(g.settings, "privacy.noise") != "replayable";
+    for (const RunSummary& r : g.runs)
+      commands += fmt::format("tacit train {}  # seed {}\n", ShellQuoted((r.folder / "config.toml").string()),
+                              r.seed);
+  }
+  std::string checks;
+  for (const RunGroup& g : groups)
+    for (const RunSummary& r : g.runs)
+      checks += fmt::format("tacit verify {}\n", ShellQuoted(r.folder.string()));
+  return fmt::format("<p>With tacit {}, where the data are:</p>\n", HtmlEscaped(version)) +
+         Listing(commands) +
+         (entropy ? "<p>The noise came from the operating system's entropy, so that another run differs in "
+                    "its last "
+                    "digits; with <code>privacy.noise = \"replayable\"</code> it would be the same bit for "
+                    "bit.</p>\n"
+                  : "<p>The noise is replayable: the same model comes out bit for bit, with any number of "
+                    "threads.</p>\n") +
+         "<p>To check the certificates by other code than the runs':</p>\n" + Listing(checks) +
+         "<p>Every run on the same data is charged to the cumulative ledger; running it again costs "
+         "again.</p>\n";
+}
+
+std::string Pictured(const Chart& chart, const std::string& id) {
+  return "<figure>\n" + ChartInPage(chart, id) +
+         Folded("The figures of this picture",
+                "<div class=\"wide\">" + ChartTable(chart, kTableRows) + "</div>\n") +
+         "</figure>\n";
+}
+
+constexpr const char* kStyle =
+    "*{box-sizing:border-box}html{color-scheme:light dark}"
+    "body{margin:0 auto;max-width:62rem;padding:1.5rem 1rem 4rem;font:16px/1.5 "
+    "system-ui,sans-serif;color:var(--ink);"
+    "background:var(--paper)}h1{font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}"
+    "h2{margin-top:2.5rem;font-size:1.2rem;border-bottom:1px solid var(--rule)}"
+    "figure{margin:1.5rem 0}.chart{width:100%;height:auto;display:block}"
+    "table{border-collapse:collapse;margin:.75rem 0;font-size:.875rem;font-variant-numeric:tabular-nums}"
+    "caption{text-align:left;color:var(--soft);padding:.25rem 0}"
+    "th,td{padding:.3rem .7rem;border-bottom:1px solid var(--rule);text-align:right}"
+    "th,td{white-space:nowrap}th:first-child{text-align:left}.wide{overflow-x:auto}"
+    "pre{overflow-x:auto;padding:.75rem;border:1px solid "
+    "var(--rule);border-radius:6px;font-size:.8125rem;line-height:1.45}"
+    "code{font-family:ui-monospace,monospace}summary{cursor:pointer;color:var(--soft);padding:.25rem 0}"
+    "summary:focus-visible{outline:2px solid var(--c0)}.soft{color:var(--soft)}"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:0 1.5rem}"
+    "@media "
+    "print{body{max-width:none;padding:0;font-size:10pt}:root{--ink:#000;--soft:#444;--paper:#fff;--rule:#"
+    "bbb}"
+    "figure,table{break-inside:avoid}details:not([open]){display:none}pre{white-space:pre-wrap}}";
+
+}  // namespace
+
+std::vector<Chart> ReportCharts(const std::vector<RunGroup>& groups, Band band) {
+  std::vector<Chart> charts;
+  const bool banded =
+      std::any_of(groups.begin(), groups.end(), [](const RunGroup& g) { return g.runs.size() > 1; });
+  const auto add = [&](const std::string& title, const std::vector<std::string>& columns,
+                       const std::string& y_label, bool log) {
+    Chart chart;
+    chart.title = title;
+    chart.x_label = AxisLabel("round");
+    chart.y_label = y_label;
+    for (const RunGroup& g : groups)
+      for (const std::string& column : columns) {
+        Curve c = CurveOf(g, "round", column, band);
+        if (c.x.empty()) continue;
+        if (columns.size() > 1)
+          c.label = groups.size() > 1 ? c.label + ": " + AxisLabel(column) : AxisLabel(column);
+        chart.curves.push_back(std::move(c));
+      }
+    if (chart.curves.empty()) return;
+    chart.log_y = log && AllPositive(chart.curves);
+    if (banded) chart.note = Describe(band);
+    charts.push_back(std::move(chart));
+  };
+  static const std::vector<std::string> kOther = {"round",       "epsilon",  "sigma", "bytes_up",
+                                                  "bytes_down",  "answered", "clip",  "step_size",
+                                                  "mean_square", "bytes"};
+  for (const std::string& name : ColumnsOf(groups)) {
+    if (std::find(kOther.begin(), kOther.end(), name) != kOther.end() || name.find('.') != std::string::npos)
+      continue;
+    std::string label = AxisLabel(name);
+    std::string title = label;
+    if (!title.empty() && title[0] >= 'a' && title[0] <= 'z')
+      title[0] = static_cast<char>(title[0] - 'a' + 'A');
+    add(title, {name}, label, Falls(name));
+  }
+  const std::size_t privacy = charts.size();
+  add("Privacy spent", {"epsilon"}, AxisLabel("epsilon"), false);
+  if (charts.size() > privacy) {
+    std::vector<double> budgets;
+    for (const RunGroup& g : groups)
+      if (const double b = g.runs.front().budget;
+          std::find(budgets.begin(), budgets.end(), b) == budgets.end())
+        budgets.push_back(b);
+    if (budgets.size() <= 4)
+      for (const double b : budgets) charts.back().rules.push_back({b, "budget ε = " + Value(b)});
+  }
+  add("Noise schedule", {"sigma"}, AxisLabel("sigma"), false);
+  add("Step size", {"step_size"}, AxisLabel("step_size"), false);
+  add("Clip", {"clip"}, "clip", false);
+  add("Traffic", {"bytes_up", "bytes_down"}, "bytes so far", false);
+  add("Participation", {"answered"}, AxisLabel("answered"), false);
+  for (Chart& chart : charts) chart.description = Told(chart);
+  return charts;
+}
+
+std::string HtmlPage(const std::string& title, const std::string& body) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\"/>\n"
+      "<title>{}</title>\n<style>{}{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
+      HtmlEscaped(title), ChartStyle(":root"), kStyle, body);
+}
+
+std::string ReportHtml(const std::vector<RunGroup>& groups, const ReportOptions& options) {
+  std::size_t runs = 0;
+  for (const RunGroup& g : groups) runs += g.runs.size();
+  const std::string title = runs == 1 ? groups.front().runs.front().name
+                                      : fmt::format("{} runs of {} experiment{}", runs, groups.size(),
+                                                    groups.size() == 1 ? "" : "s");
+  std::string body = "<main>\n<h1>" + HtmlEscaped(title) + "</h1>\n";
+  const RunSummary& first = groups.front().runs.front();
+  if (groups.size() == 1)
+    body +=
+        fmt::format("<p class=\"soft\">{}, {} mode, on {}; started {}</p>\n", HtmlEscaped(first.algorithm),
+                    HtmlEscaped(first.mode), HtmlEscaped(first.data), HtmlEscaped(first.started));
+  body += "<section aria-labelledby=\"final\">\n<h2 id=\"final\">Final figures</h2>\n<div class=\"wide\">" +
+          ToHtml(FinalTable(groups, {}), "") + "</div>\n</section>\n";
+  const std::vector<Chart> charts = ReportCharts(groups, options.band);
+  body += "<section aria-labelledby=\"curves\">\n<h2 id=\"curves\">Curves</h2>\n";
+  if (charts.empty()) body += "<p>No round was traced.</p>\n";
+  body += "<div class=\"plots\">\n";
+  for (std::size_t k = 0; k < charts.size(); ++k) body += Pictured(charts[k], fmt::format("p{}-", k));
+  body += "</div>\n</section>\n";
+  body += "<section aria-labelledby=\"privacy\">\n<h2 id=\"privacy\">Privacy</h2>\n" + Privacy(groups) +
+          "</section>\n";
+  body += "<section aria-labelledby=\"config\">\n<h2 id=\"config\">Config</h2>\n" + Configs(groups) +
+          "</section>\n";
+  body += "<section aria-labelledby=\"again\">\n<h2 id=\"again\">Run it again</h2>\n" +
+          Again(groups, options.version) + "</section>\n</main>\n";
+  return HtmlPage(title, body);
+}
+
+}  // namespace tacit
