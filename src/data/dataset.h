@@ -34,6 +34,17 @@ enum class PersonBound {
 class MappedRows;  // row_store.h
 const double* MappedData(const MappedRows&);
 
+// Rows that are made when they are read (made_rows.h). Thread-safe.
+class RowMaker {
+ public:
+  virtual ~RowMaker() = default;
+  static constexpr std::size_t kKept = 64;
+  // All features of row i, which stay until the same thread has asked for kKept − 1 others.
+  virtual const double* Values(std::size_t i) const = 0;
+  // The rows order[0], order[1], … of this one.
+  virtual std::shared_ptr<const RowMaker> Reordered(const std::vector<std::size_t>& order) const = 0;
+};
+
 class Dataset {
  public:
   std::size_t rows() const { return label.size(); }
@@ -41,14 +52,16 @@ class Dataset {
   Row row(std::size_t i) const {
     if (sparse())
       return {value.data() + row_begin[i], column.data() + row_begin[i], row_begin[i + 1] - row_begin[i]};
+    if (maker) return {maker->Values(i), nullptr, features};
     return {dense() + i * features, nullptr, features};
   }
-  const double* dense() const;  // rows × features, row-major; not for sparse sets
+  const double* dense() const;  // rows × features, row-major; not for sparse sets or rows that are made
 
   std::string name;
   std::size_t features = 0;  // columns, public
   std::vector<double> value;  // dense: rows × features; sparse: the non-zeros
   std::shared_ptr<const MappedRows> mapped;  // dense rows in a file instead of value (row_store.h)
+  std::shared_ptr<const RowMaker> maker;  // dense rows that are kept nowhere instead of value (made_rows.h)
   std::vector<std::uint32_t> column;  // sparse only
   std::vector<std::uint64_t> row_begin;  // sparse only, rows + 1 entries
   std::vector<double> label;
@@ -134,6 +147,8 @@ class Shard {
   }
   std::size_t begin() const { return begin_; }
   bool contiguous() const { return pick_ == nullptr; }
+  // Whether dense rows follow each other, from dataset().dense() + begin()·features on.
+  bool laid_out() const { return contiguous() && data_->maker == nullptr; }
   const Columns* columns() const { return columns_; }  // nullptr: rows only
 
  private:

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "data/row_store.h"
 
@@ -414,6 +415,14 @@ Result<Partition> MakePartition(const PartitionOptions& o, Dataset d) {
     TACIT_TRY(RowWriter writer, RowWriter::Open(d.mapped->folder()));
     TACIT_OK(writer.AppendRows(d, order));
     TACIT_TRY(out.data, writer.Finish());
+    return out;
+  }
+  if (!as_it_is && d.maker) {      // all but the rows, and then the rows by their numbers
+    const auto maker = std::exchange(d.maker, nullptr)->Reordered(order);
+    const std::size_t features = std::exchange(d.features, 0);
+    out.data = Select(d, order);
+    out.data.maker = maker;
+    out.data.features = features;
     return out;
   }
   out.data = as_it_is ? std::move(d) : Select(d, order);

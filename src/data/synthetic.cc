@@ -45,29 +45,6 @@ Status Check(const SyntheticOptions& o, std::size_t first) {
   return Ok{};
 }
 
-// The rows of kFedexp.
-void MakeShared(const SyntheticOptions& o, std::size_t first, Dataset& data) {
-  const std::size_t d = o.features;
-  const Vec w = Normals(d, StreamFor(o, 0, kModel));
-  std::vector<Vec> mean(o.clients);  // each client's is made when first met
-  data.value.resize(o.rows * d);
-  for (std::size_t k = 0; k < o.rows; ++k) {
-    const std::size_t i = first + k, c = i % o.clients;
-    const auto who = static_cast<std::uint32_t>(c);
-    if (mean[c].empty()) {
-      const double center = std::sqrt(0.1) * StreamFor(o, who, kClientModel).Normal();
-      mean[c] = Normals(d, StreamFor(o, who, kClientMean));
-      for (double& m : mean[c]) m += center;
-    }
-    Stream stream = StreamFor(o, static_cast<std::uint32_t>(i & 0xffffffffu),
-                              kRows + static_cast<std::uint32_t>(i >> 32));
-    const Span x(data.value.data() + k * d, d);
-    for (std::size_t j = 0; j < d; ++j) x[j] = mean[c][j] + stream.Normal();
-    data.label[k] = Dot(w, x);
-    data.group[k] = who;
-  }
-}
-
 }  // namespace
 
 std::string_view Name(SyntheticKind kind) {
@@ -85,58 +62,80 @@ std::optional<SyntheticKind> SyntheticKindOf(std::string_view name) {
   return std::nullopt;
 }
 
-Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first) {
-  TACIT_OK(Check(o, first));
-  const std::size_t d = o.features;
-  const bool logistic = o.kind == SyntheticKind::kLogistic;
-  const double h = o.heterogeneity, spread = std::sqrt(1 + h * h);
-  const double unit = 1 / (std::sqrt(o.density * static_cast<double>(d)) * spread);
-  const Vec w = Normals(d, StreamFor(o, 0, kModel));
+SyntheticRows::SyntheticRows(const SyntheticOptions& o)
+    : o_(o), w_(Normals(o.features, StreamFor(o, 0, kModel))), model_(o.clients), mean_(o.clients) {}
 
+Result<SyntheticRows> SyntheticRows::Of(const SyntheticOptions& o, std::size_t first) {
+  TACIT_OK(Check(o, first));
+  return SyntheticRows(o);
+}
+
+Dataset SyntheticRows::Nothing(bool names) const {
   Dataset data;
-  data.name = Name(o.kind);
-  data.features = d;
-  const bool sparse = o.density < 1 && o.kind != SyntheticKind::kFedexp;
-  if (sparse) data.row_begin.push_back(0);
-  for (std::size_t c = 0; c < o.clients; ++c) data.group_name.push_back(fmt::format("client-{}", c));
-  data.label.resize(o.rows);
-  data.group.resize(o.rows);
-  if (o.kind == SyntheticKind::kFedexp) {
-    MakeShared(o, first, data);
-    return data;
+  data.name = std::string(Name(o_.kind));
+  data.features = o_.features;
+  if (sparse()) data.row_begin.push_back(0);
+  for (std::size_t c = 0; names && c < o_.clients; ++c)
+    data.group_name.push_back(fmt::format("client-{}", c));
+  return data;
+}
+
+void SyntheticRows::Meet(std::size_t i) {
+  const std::size_t c = i % o_.clients, d = o_.features;
+  const auto who = static_cast<std::uint32_t>(c);
+  const double h = o_.heterogeneity, spread = std::sqrt(1 + h * h);
+  if (!mean_[c].empty()) return;
+  if (o_.kind == SyntheticKind::kFedexp) {
+    const double center = std::sqrt(0.1) * StreamFor(o_, who, kClientModel).Normal();
+    mean_[c] = Normals(d, StreamFor(o_, who, kClientMean));
+    for (double& m : mean_[c]) m += center;
+  } else if (h > 0) {
+    model_[c] = Normals(d, StreamFor(o_, who, kClientModel));
+    for (std::size_t j = 0; j < d; ++j) model_[c][j] = (w_[j] + h * model_[c][j]) / spread;
+    mean_[c] = Normals(d, StreamFor(o_, who, kClientMean));
   }
-  // Client by client needs one client's vectors at a time, but rows come in order: with h = 0 there is
-  // nothing to keep, otherwise each client's pair is made when first met.
-  std::vector<Vec> model(o.clients), mean(o.clients);
-  for (std::size_t k = 0; k < o.rows; ++k) {
-    const std::size_t i = first + k, c = i % o.clients;
-    const auto who = static_cast<std::uint32_t>(c);
-    if (h > 0 && model[c].empty()) {
-      model[c] = Normals(d, StreamFor(o, who, kClientModel));
-      for (std::size_t j = 0; j < d; ++j) model[c][j] = (w[j] + h * model[c][j]) / spread;
-      mean[c] = Normals(d, StreamFor(o, who, kClientMean));
-    }
-    const Vec& truth = h > 0 ? model[c] : w;
-    Stream stream = StreamFor(o, static_cast<std::uint32_t>(i & 0xffffffffu),
-                              kRows + static_cast<std::uint32_t>(i >> 32));
-    double score = 0;
-    for (std::size_t j = 0; j < d; ++j) {
-      if (sparse && stream.Uniform() >= o.density) continue;
-      const double x = (stream.Normal() + (h > 0 ? h * mean[c][j] : 0)) * unit;
-      score += truth[j] * x;
-      data.value.push_back(x);
-      if (sparse) data.column.push_back(static_cast<std::uint32_t>(j));
-    }
-    if (sparse) data.row_begin.push_back(data.value.size());
-    double y;
-    if (logistic) {
-      y = stream.Uniform() < 1 / (1 + std::exp(-kMargin * score)) ? 1.0 : -1.0;
-      if (stream.Uniform() < o.label_noise) y = -y;
-    } else {
-      y = score + o.label_noise * stream.Normal();
-    }
-    data.label[k] = y;
-    data.group[k] = who;
+}
+
+void SyntheticRows::Append(std::size_t i, Dataset& data) const {
+  const std::size_t d = o_.features, c = i % o_.clients;
+  const double h = o_.heterogeneity, spread = std::sqrt(1 + h * h);
+  const double unit = 1 / (std::sqrt(o_.density * static_cast<double>(d)) * spread);
+  Stream stream =
+      StreamFor(o_, static_cast<std::uint32_t>(i & 0xffffffffu), kRows + static_cast<std::uint32_t>(i >> 32));
+  data.group.push_back(static_cast<std::uint32_t>(c));
+  if (o_.kind == SyntheticKind::kFedexp) {
+    const std::size_t at = data.value.size();
+    for (std::size_t j = 0; j < d; ++j) data.value.push_back(mean_[c][j] + stream.Normal());
+    data.label.push_back(Dot(w_, View(data.value).subspan(at)));
+    return;
+  }
+  const Vec& truth = h > 0 ? model_[c] : w_;
+  double score = 0;
+  for (std::size_t j = 0; j < d; ++j) {
+    if (sparse() && stream.Uniform() >= o_.density) continue;
+    const double x = (stream.Normal() + (h > 0 ? h * mean_[c][j] : 0)) * unit;
+    score += truth[j] * x;
+    data.value.push_back(x);
+    if (sparse()) data.column.push_back(static_cast<std::uint32_t>(j));
+  }
+  if (sparse()) data.row_begin.push_back(data.value.size());
+  double y;
+  if (o_.kind == SyntheticKind::kLogistic) {
+    y = stream.Uniform() < 1 / (1 + std::exp(-kMargin * score)) ? 1.0 : -1.0;
+    if (stream.Uniform() < o_.label_noise) y = -y;
+  } else {
+    y = score + o_.label_noise * stream.Normal();
+  }
+  data.label.push_back(y);
+}
+
+Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first) {
+  TACIT_TRY(SyntheticRows rows, SyntheticRows::Of(o, first));
+  Dataset data = rows.Nothing();
+  if (!data.sparse()) data.value.reserve(o.rows * o.features);
+  for (std::size_t i = first; i < first + o.rows; ++i) {
+    rows.Meet(i);
+    rows.Append(i, data);
   }
   return data;
 }

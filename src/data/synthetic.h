@@ -45,4 +45,20 @@ std::optional<SyntheticKind> SyntheticKindOf(std::string_view name);
 // Rows first … first + rows − 1, under the name of their kind, with a group column.
 Result<Dataset> MakeSynthetic(const SyntheticOptions&, std::size_t first = 0);
 
+// The generator with what its rows share, for whoever wants them one by one.
+class SyntheticRows {
+ public:
+  static Result<SyntheticRows> Of(const SyntheticOptions&, std::size_t first = 0);
+  Dataset Nothing(bool names = true) const;  // a set without rows, to append to; names: of the groups
+  void Meet(std::size_t i);  // makes what row i shares with other rows of its client; before Append
+  void Append(std::size_t i, Dataset&) const;  // row i with its label and group
+
+ private:
+  explicit SyntheticRows(const SyntheticOptions& o);
+  bool sparse() const { return o_.density < 1 && o_.kind != SyntheticKind::kFedexp; }
+  SyntheticOptions o_;
+  Vec w_;
+  std::vector<Vec> model_, mean_;  // of clients that were met, where they have their own
+};
+
 }  // namespace tacit

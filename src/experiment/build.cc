@@ -5,6 +5,7 @@
 
 #include "data/catalogue.h"
 #include "data/load.h"
+#include "data/made_rows.h"
 #include "data/row_store.h"
 #include "data/synthetic.h"
 
@@ -310,6 +311,19 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
   const std::size_t first = role == Role::kTest ? made.rows : 0;
   if (!synthetic) TACIT_OK(DescribeFile(c, source, role, facts, load, pre));
   Apply(c, facts, pre);
+  if (c.data.store == "nowhere") {
+    if (!synthetic)
+      return Fail(Code::kUnsupported,
+                  "data.store = \"nowhere\": {} is no generator that could make a row again; use disk",
+                  source);
+    if (c.privacy.unit == "person" || c.model.name == "mlp" || c.model.name == "cnn")
+      return Fail(
+          Code::kUnsupported,
+          "data.store = \"nowhere\": is for records of linear models; use disk, or another model.name "
+          "and privacy.unit than {} and {}",
+          c.model.name, c.privacy.unit);
+    return MakeOnDemand(made, first, pre);
+  }
   Intake intake(c, source, role, std::move(pre));
   if (c.data.store != "disk") {
     Dataset data;

@@ -36,9 +36,9 @@ std::vector<Section> Describe(Config& c) {
     s.Choice("format", &c.data.format, {"auto", "libsvm", "csv", "idx", "cifar", "npy", "npz"},
              "format of a file");
     s.Choice(
-        "store", &c.data.store, {"memory", "disk"},
+        "store", &c.data.store, {"memory", "disk", "nowhere"},
         "where preprocessed rows are kept: disk is for sets larger than memory, as 8 bytes a number in a "
-        "scratch file");
+        "scratch file; nowhere: synthetic rows of linear models are made anew whenever they are read");
     s.Text(
         "scratch", &c.data.scratch,
         "store = disk: the folder of the scratch file, which has no name there; empty: $TMPDIR or /var/tmp");

@@ -272,6 +272,32 @@ TEST_F(FcrnRuns, WhatIsRefusedSaysWhy) {
   has({{"algorithm.design", "once"}, {"privacy.clip_hessian", "0"}}, "positive bound");
 }
 
+TEST_F(FcrnRuns, RowsThatAreMadeWhenTheyAreReadGiveTheSameModel) {
+  for (const char* split : {"blocks", "iid"}) {
+    SCOPED_TRACE(split);
+    const std::vector<Assignment> sets = {{"data.split", split},
+                                          {"privacy.mechanism", "expose"},
+                                          {"algorithm.design", "once"},
+                                          {"algorithm.coordinates", "7"},
+                                          {"experiment.oracle", "true"}};
+    std::vector<Assignment> nowhere = sets;
+    nowhere.push_back({"data.store", "nowhere"});
+    const RunResult kept = Good(Make(sets, "kept"));
+    TrainHooks hooks;
+    hooks.threads = 3;
+    const RunResult made = Good(Make(nowhere, "made"), hooks);
+    EXPECT_EQ(made.model, kept.model);
+    EXPECT_EQ(made.metrics.train_loss, kept.metrics.train_loss);
+    EXPECT_EQ(made.metrics.train_accuracy, kept.metrics.train_accuracy);
+    EXPECT_TRUE(kept.metrics.optimality);
+    EXPECT_FALSE(made.metrics.optimality);  // hundreds of passes
+    Holds(made.folder);
+  }
+  const std::string why =
+      Why({{"data.store", "nowhere"}, {"data.source", "a9a"}, {"data.rows", "0"}, {"data.features", "0"}});
+  EXPECT_NE(why.find("no generator"), std::string::npos) << why;
+}
+
 TEST_F(FcrnRuns, WithoutNoiseNewtonConvergesQuadratically) {
   const auto error = [&](const char* rounds) {
     const RunResult r = Good(Make({{"privacy.mechanism", "expose"},

@@ -24,6 +24,8 @@ Oracle::Oracle(const Partition& p, const Objective& f, const Regularizer& g, dou
 }
 
 Status Oracle::Prepare() {
+  // Rows that are made again in every pass: an optimum takes hundreds of passes, and is not looked for.
+  if (!shards_.empty() && shards_[0].dataset().maker) return Ok{};
   // Not strongly convex: no unique optimum to compare with, but where a loss has kinks there may be one.
   if (!(l2_ > 0) && !f_->KinkOf(1.0)) return Ok{};
   Cache& cache = Solutions();

@@ -261,8 +261,7 @@ void Margins(const Shard& shard, View x, std::size_t outputs, std::size_t first,
     return;
   }
   std::size_t l = 0;
-  const double* const dense =
-      shard.contiguous() ? shard.dataset().dense() + shard.begin() * features : nullptr;
+  const double* const dense = shard.laid_out() ? shard.dataset().dense() + shard.begin() * features : nullptr;
   const auto pointer = [&](std::size_t i) {
     return dense != nullptr ? dense + (first + i) * features : shard.row(first + i).value;
   };
@@ -338,8 +337,7 @@ void AddRows(const Shard& shard, View coefficient, std::size_t outputs, View wei
     });
     return;
   }
-  const double* const dense =
-      shard.contiguous() ? shard.dataset().dense() + shard.begin() * features : nullptr;
+  const double* const dense = shard.laid_out() ? shard.dataset().dense() + shard.begin() * features : nullptr;
   if (outputs == 1) {
     switch (features) {
       case 4: return AddNarrow<1>(shard, dense, weight, coefficient, g);

@@ -58,7 +58,7 @@ struct NarrowRows {
 };
 inline std::optional<NarrowRows> NarrowRowsOf(const Shard& shard) {
   const std::size_t n = shard.features();
-  if (shard.sparse() || !shard.contiguous() || n % 4 != 0 || n - 4 > 12 || shard.size() > shard.block())
+  if (shard.sparse() || !shard.laid_out() || n % 4 != 0 || n - 4 > 12 || shard.size() > shard.block())
     return std::nullopt;
   const Dataset& d = shard.dataset();
   return NarrowRows{d.dense() + shard.begin() * n, d.label.data() + shard.begin(),
