@@ -12,7 +12,7 @@
 //                  "newton FILE FEATURES POSITIVE CLIENTS EACH CUBIC THREADS" instead makes cubic Newton
 //                  steps without noise (design once, all records of a client, solved at the server) on a
 //                  LIBSVM file, intercept appended, l2 = 0.001, until the gradient of the whole problem is
-//                  below 1e-9, and answers with milliseconds by the clock for reading and for the rounds, the
+//                  below 1e-9, and answers with the times of reading and of the rounds, the
 //                  rounds, the gradients after each and the bytes a client sent and got
 //
 // bench/fcrn_peers.py does the first two in NumPy.
@@ -125,12 +125,6 @@ std::string Measure(const std::string& what, std::size_t clients, std::size_t fe
   });
 }
 
-double Wall() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 // ‖∇f‖ of (1/n) Σ f_i + (l2/2)‖x‖².
 double GradientNorm(const Partition& part, const Objective& f, View x, double l2) {
   Vec total(x.begin(), x.end());
@@ -149,7 +143,8 @@ double GradientNorm(const Partition& part, const Objective& f, View x, double l2
 std::string Newton(const std::string& file, std::size_t features, double positive, std::size_t clients,
                    std::size_t each, double cubic, unsigned threads) {
   constexpr double kGoal = 1e-9, kRidge = 1e-3;
-  const double begin = Wall();
+  const bool processor = threads == 1;
+  const double begin = Now(processor);
   LoadOptions load;
   load.file = file;
   load.features = features;
@@ -163,7 +158,7 @@ std::string Newton(const std::string& file, std::size_t features, double positiv
   deal.rows_per_client = each;
   const Result<Partition> part = MakePartition(deal, *std::move(data));
   if (!part.ok()) return R"({"missing": "rows"})";
-  const double ready = Wall();
+  const double ready = Now(processor);
   const auto f = MakeObjective(Loss::kLogistic, 2);
   const auto g = *MakeRegularizer({});
   const std::size_t d = part->data.features;
@@ -190,16 +185,16 @@ std::string Newton(const std::string& file, std::size_t features, double positiv
     all.emplace_back(Holding{i, part->size(i), part->shard(i), &ledgers[i]}, problem, expose, o, sigma);
   DpFcrn::Server server(problem, o);
   ThreadRuntime<DpFcrn> runtime(threads, {.replay_seed = 1});
-  double spent = 0, since = Wall();
+  double spent = 0, since = Now(processor);
   std::string norms;
   std::size_t rounds = 0, bytes = 0;
   const Watcher watcher{.before = [](std::uint32_t) -> Status { return Ok{}; },
                         .after = [&](const RoundReport& r) -> Status {
-                          spent += Wall() - since;
+                          spent += Now(processor) - since;
                           const double norm = GradientNorm(*part, *f, server.model(), kRidge);  // not timed
                           norms += fmt::format("{}{:.3g}", rounds++ == 0 ? "" : ", ", norm);
                           bytes += (r.bytes_up + r.bytes_down) / clients;
-                          since = Wall();
+                          since = Now(processor);
                           return norm > kGoal ? Status(Ok{}) : Fail(Code::kInterrupted, "it is there");
                         }};
   const Status done = runtime.Run(server, all, watcher);

@@ -155,7 +155,7 @@ def fcrn():
     both, whole = least(answers["bare"]) + least(answers["sampler"]), least(answers["round"])
     row("certified round on 200 coordinates, the same size", whole, "us", target=1.3 * both,
         note=f"{whole / both:.2f} of solver and sampler alone")
-    # Cubic Newton without noise until the gradient is below 1e-9: 142 clients, intercept, l2 = 0.001, by the clock.
+    # Cubic Newton without noise until the gradient is below 1e-9: 142 clients, intercept, l2 = 0.001.
     data = os.environ.get("TACIT_DATA", "")
     for name, features, positive, each in (("w8a", 300, 1, 350), ("a9a", 123, 1, 229), ("phishing", 68, 1, 77)):
         found = [f for f in (os.path.join(data, name, n) for n in (name + ".bz2", name)) if data and os.path.exists(f)]
