@@ -97,19 +97,20 @@ Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<
   std::vector<std::string> missing;
   for (const Figure* figure : figures) {
     std::optional<FigureRecord> record;
+    std::string why;
     for (const bool quick : {false, true}) {
       if (record) break;
       TACIT_TRY(const Sweep sweep, SweepOf(common, *figure, quick));
       auto stored = StoredFigure(*figure, sweep, quick);
       if (stored.ok())
         record = *std::move(stored);
-      else if (stored.error().code != Code::kNotFound)
-        return stored.error();
+      else  // not run, of another version, or being run just now
+        why = stored.error().message;
     }
     if (record)
       records.push_back(*std::move(record));
     else
-      missing.push_back(figure->name);
+      missing.push_back(why);
   }
   if (records.empty())
     return Fail(Code::kNotFound,
@@ -123,11 +124,11 @@ Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<
   if (common.json) {
     nlohmann::json names = nlohmann::json::array();
     for (const FigureRecord& r : records) names.push_back(r.figure.name);
-    return PrintJson({{"page", (folder / "gallery.md").string()}, {"figures", names}, {"not_run", missing}});
+    return PrintJson({{"page", (folder / "gallery.md").string()}, {"figures", names}, {"left_out", missing}});
   }
   fmt::print("{} figures in {}\n", records.size(), (folder / "gallery.md").string());
   if (!common.quiet)
-    for (const std::string& name : missing) fmt::print(stderr, "not run here: {}\n", name);
+    for (const std::string& name : missing) fmt::print(stderr, "left out: {}\n", name);
   return 0;
 }
 

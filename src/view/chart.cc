@@ -163,7 +163,7 @@ class SvgWriter {
     if (alone)
       out += fmt::format("<rect class=\"ground\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", width_, height_);
     out += fmt::format("<text class=\"title\" x=\"{:.1f}\" y=\"20\">{}</text>\n", left_,
-                       HtmlEscaped(Cut(c_.title, static_cast<std::size_t>((right_ - left_) / 7.6))));
+                       HtmlEscaped(Cut(c_.title, static_cast<std::size_t>((right_ - left_) / 8.4))));
     Axes(out);
     for (const Rule& rule : c_.rules) {
       if (!y_.Shows(rule.y)) continue;
@@ -360,7 +360,7 @@ std::string DotsSvg(const Chart& c, int wide) {
       "<style>{4}</style>\n<rect class=\"ground\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n"
       "<text class=\"title\" x=\"12\" y=\"20\">{5}</text>\n",
       width, height, HtmlEscaped(c.title), HtmlEscaped(c.description), ChartStyle("svg.chart"),
-      HtmlEscaped(Cut(c.title, static_cast<std::size_t>((width - 24) / 7.6))));
+      HtmlEscaped(Cut(c.title, static_cast<std::size_t>((width - 24) / 8.4))));
   std::string grid;
   for (const auto& [v, text] : axis.ticks) {
     const double x = left + (v - axis.low) / (axis.high - axis.low) * (right - left);

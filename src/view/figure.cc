@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -123,9 +124,17 @@ Drawn Draw(const FigureRecord& r, std::string& metric) {
     const auto y = p.metrics.find(metric);
     if (y == p.metrics.end()) continue;
     const double x = across < s.axes.size() ? NumberIn(p.at[across]).value_or(NAN) : 0;
-    if (std::isfinite(x)) Put(drawn, label, x, y->second, high);
+    if (!std::isfinite(x)) continue;
+    const auto certified = p.metrics.find("certified_epsilon");
+    if (metric != "claimed_epsilon" || certified == p.metrics.end()) {
+      Put(drawn, label, x, y->second, high);
+    } else {  // side by side
+      Put(drawn, label + ", claimed", x, y->second, high);
+      Put(drawn, label + ", certified", x, certified->second, high);
+    }
   }
   if (series) metric = series->first;
+  if (metric == "claimed_epsilon") metric = "ε";
   return drawn;
 }
 
@@ -148,8 +157,9 @@ std::string RunsText(const FigureRecord& r) {
 }  // namespace
 
 std::string FlatName(const Figure& figure) {
-  std::string flat = figure.name;
-  std::replace(flat.begin(), flat.end(), '/', '-');
+  std::string flat = figure.name;  // of a file, and of a place on a page
+  for (char& c : flat)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '.') c = '-';
   return flat;
 }
 
@@ -269,10 +279,10 @@ nlohmann::json ToJson(const FigureRecord& r) {
 
 std::string GalleryMarkdown(const std::vector<FigureRecord>& records, const std::string& pictures) {
   std::string out =
-      "# Gallery\n\nPublished figures, run again by `tacit reproduce`, with what was said of them and what "
-      "came of it. A claim that\n"
-      "does not hold is a finding. Certified is what can be proved for the noise that was added, whatever "
-      "was claimed.\n"
+      "# Gallery\n\n"
+      "Published figures, run again by `tacit reproduce`, with what was said of them and what came of it. A\n"
+      "claim that does not hold is a finding. Certified is what can be proved for the noise that was added,\n"
+      "whatever was claimed: of one run alone, not of all runs of a figure together.\n"
       "This page and its pictures are written by `tacit reproduce --gallery`.\n\n"
       "| figure | claims that hold | do not | not tested | certified | runs "
       "|\n|---|---:|---:|---:|---|---|\n";

@@ -1,0 +1,102 @@
+#include "view/figure.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "view/markup_test.h"
+
+namespace tacit {
+namespace {
+
+Value Whole(std::int64_t v) { return v; }
+Value Text(const char* v) { return std::string(v); }
+
+FigureRecord Record(std::vector<Axis> axes, std::vector<GridPoint> points, std::vector<std::string> metrics) {
+  FigureRecord r;
+  r.figure = {
+      .name = "paper/fig<1>", .file = {}, .title = "A \"title\" & more", .paper = "Somebody", .claims = {}};
+  r.metrics = std::move(metrics);
+  r.result.axes = std::move(axes);
+  r.result.points = std::move(points);
+  r.result.cells = 4;
+  return r;
+}
+
+GridPoint Point(std::vector<Value> at, std::map<std::string, Summary> metrics) {
+  return {.at = std::move(at), .seeds = 2, .metrics = std::move(metrics)};
+}
+
+TEST(FigureSvg, PutsNumbersToTheRightAndOtherAxesIntoTheLegend) {
+  const FigureRecord r =
+      Record({{"algorithm.name", {Text("<b>"), Text("b")}}, {"algorithm.rounds", {Whole(10), Whole(20)}}},
+             {Point({Text("<b>"), Whole(10)}, {{"loss", {1, 0.1, 2}}}),
+              Point({Text("<b>"), Whole(20)}, {{"loss", {0.5, 0.1, 2}}}),
+              Point({Text("b"), Whole(10)}, {{"loss", {2, 0.1, 2}}})},
+             {"loss"});
+  const std::string svg = FigureSvg(r);
+  EXPECT_EQ(MarkupProblem(svg), "");
+  EXPECT_NE(svg.find(">rounds<"), std::string::npos);
+  EXPECT_NE(svg.find("&lt;b&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("class=\"band"), std::string::npos);
+}
+
+TEST(FigureSvg, TakesTunedAxesAtTheirBest) {
+  FigureRecord r =
+      Record({{"case", {Text("fast, 1"), Text("fast, 2")}}, {"algorithm.rounds", {Whole(10), Whole(20)}}},
+             {Point({Text("fast, 1"), Whole(10)}, {{"loss", {1, 0, 1}}}),
+              Point({Text("fast, 1"), Whole(20)}, {{"loss", {0.5, 0, 1}}}),
+              Point({Text("fast, 2"), Whole(10)}, {{"loss", {0.75, 0, 1}}}),
+              Point({Text("fast, 2"), Whole(20)}, {{"loss", {3, 0, 1}}})},
+             {"loss"});
+  PublishedClaim claim;
+  claim.metric = "loss";
+  claim.tuned = {"case"};
+  claim.at = {{"case", Text("fast*")}};
+  r.figure.claims.push_back(claim);
+  r.verdicts.push_back({Verdict::Kind::kHolds, "1 | 2"});
+  const std::string svg = FigureSvg(r);
+  EXPECT_NE(svg.find("fast, best: 0.75 to 0.5"), std::string::npos) << svg;
+  EXPECT_NE(VerdictMarkdown(r).find("1 \\| 2"), std::string::npos);
+}
+
+TEST(FigureSvg, DrawsLinesOfDotsAndSeries) {
+  const FigureRecord dots =
+      Record({{"case", {Text("a"), Text("b")}}},
+             {Point({Text("a")}, {{"claimed_epsilon", {1, 0, 1}}, {"certified_epsilon", {8, 0, 1}}}),
+              Point({Text("b")}, {{"claimed_epsilon", {2, 0, 1}}, {"certified_epsilon", {INFINITY, 0, 1}}})},
+             {"claimed_epsilon", "certified_epsilon"});
+  const std::string svg = FigureSvg(dots);
+  EXPECT_EQ(MarkupProblem(svg), "");
+  EXPECT_NE(svg.find("a, certified"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  const FigureRecord series = Record(
+      {{"case", {Text("a")}}}, {Point({Text("a")}, {{"error@10", {1, 0, 1}}, {"error@20", {0.1, 0, 1}}})},
+      {"error@10", "error@20"});
+  EXPECT_NE(FigureSvg(series).find(">rounds<"), std::string::npos);
+}
+
+TEST(FigureRecord, SaysWhatIsCertifiedAndNeverLess) {
+  FigureRecord r = Record({}, {Point({}, {{"certified_epsilon", {1.99999999, 0, 1}}})}, {"loss"});
+  EXPECT_EQ(CertifiedText(r), "ε ≤ 2");
+  r.result.points.push_back(Point({}, {{"certified_epsilon", {INFINITY, 0, 1}}}));
+  EXPECT_EQ(CertifiedText(r), "ε ≤ 2 to ∞");
+  EXPECT_EQ(ToJson(r)["certified_epsilon"]["largest"], "inf");
+  r.result.points.erase(r.result.points.begin());
+  EXPECT_EQ(CertifiedText(r), "∞: nothing is certified");
+  r.result.points.clear();
+  EXPECT_EQ(CertifiedText(r), "unknown");
+  EXPECT_EQ(MarkupProblem(FigureSvg(r)), "");
+}
+
+TEST(Gallery, IsMarkdownWithEscapedNames) {
+  const FigureRecord r =
+      Record({}, {Point({}, {{"loss", {1, 0, 1}}, {"certified_epsilon", {1, 0, 1}}})}, {"loss"});
+  const std::string page = GalleryMarkdown({r}, "gallery");
+  EXPECT_EQ(page.find("<1>"), std::string::npos) << page;
+  EXPECT_NE(page.find("A &quot;title&quot; &amp; more"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tacit
