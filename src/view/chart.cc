@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "view/downsample.h"
@@ -489,15 +488,15 @@ Result<std::string> ChartByGnuplot(const Chart& chart, Picture picture, ChartSiz
   // Files instead of pipes in both directions: neither side can wait for the other.
   const File in(std::tmpfile()), out(std::tmpfile());
   if (in == nullptr || out == nullptr ||
-      std::fwrite(script.data(), 1, script.size(), in.get()) != script.size() || std::fflush(in.get()) != 0)
-    return Fail(Code::kIo, "a temporary file cannot be written ({})", std::strerror(errno));
-  std::rewind(in.get());
+      std::fwrite(script.data(), 1, script.size(), in.get()) != script.size() || std::fflush(in.get()) != 0 ||
+      std::fseek(in.get(), 0, SEEK_SET) != 0)
+    return Fail(Code::kIo, "a temporary file cannot be written; free some space, or write an .svg");
   const pid_t child = ::fork();
-  if (child < 0) return Fail(Code::kIo, "gnuplot cannot be started ({})", std::strerror(errno));
+  if (child < 0) return Fail(Code::kIo, "gnuplot cannot be started; end some processes, or write an .svg");
   if (child == 0) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    ::lseek(::fileno(in.get()), 0, SEEK_SET);
-    if (::dup2(::fileno(in.get()), 0) < 0 || ::dup2(::fileno(out.get()), 1) < 0 || ::dup2(null, 2) < 0)
+    if (null < 0 || ::lseek(::fileno(in.get()), 0, SEEK_SET) != 0 || ::dup2(::fileno(in.get()), 0) < 0 ||
+        ::dup2(::fileno(out.get()), 1) < 0 || ::dup2(null, 2) < 0)
       ::_exit(126);
     ::execlp("gnuplot", "gnuplot", "-d", static_cast<char*>(nullptr));  // -d: nobody's settings
     ::_exit(127);
@@ -508,12 +507,12 @@ Result<std::string> ChartByGnuplot(const Chart& chart, Picture picture, ChartSiz
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     return Fail(Code::kUnsupported,
                 "gnuplot is not installed, and PNG and PDF are drawn by it; install the Debian package "
-                "gnuplot-nox, or "
-                "write an .svg");
+                "gnuplot-nox, or write an .svg");
   std::string bytes;
-  std::rewind(out.get());
-  char block[65536];
-  for (std::size_t n; (n = std::fread(block, 1, sizeof block, out.get())) > 0;) bytes.append(block, n);
+  std::array<char, 65536> block{};
+  for (ssize_t n = 0;
+       (n = ::pread(::fileno(out.get()), block.data(), block.size(), static_cast<off_t>(bytes.size()))) > 0;)
+    bytes.append(block.data(), static_cast<std::size_t>(n));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || bytes.empty())
     return Fail(Code::kIo, "gnuplot failed; write an .svg instead, which needs no gnuplot");
   return bytes;
