@@ -8,6 +8,7 @@
 // An edge's multiplier moves in the rounds in which both of its ends sent, and is dropped at both when one
 // leaves for good. So λ_kl = −λ_lk always, bit for bit, and Σ_k γ_k = 0 whoever is late or leaves.
 #include <algorithm>
+#include <utility>
 
 #include "algorithms/edge_kernels.h"
 #include "algorithms/network.h"
@@ -35,6 +36,9 @@ class EdgeDuals {
     }
     std::fill_n(pull_.data(), d, 0.0);
     degree_ = 0;
+    EdgeEnd run[kRun];      // edges that are added at once
+    std::size_t length = 0;
+    const auto add = [&] { AddEdges(rho_, std::span(run, std::exchange(length, 0)), w_, pull_); };
     for (std::size_t i = 0; i < heard.size(); ++i) {
       double* lambda = lambda_.data() + i * d;
       if (heard.gone(i)) {
@@ -44,13 +48,16 @@ class EdgeDuals {
       ++degree_;
       const Vec& note = *heard.note(i).w;
       if (note.empty()) {      // it has sent nothing: it is where all begin, and λ_kl is still 0
+        add();
         Axpy(rho_, w_, pull_);
         if (!problem_->start.empty()) Axpy(rho_, problem_->start, pull_);
         continue;
       }
-      const double step = heard.taken() && heard.fresh(i) ? rho_ : 0.0;
-      AddEdge(rho_, step, w_, note, Span(lambda, d), pull_);
+      TACIT_CHECK(note.size() == d);
+      run[length++] = {note.data(), lambda, heard.taken() && heard.fresh(i) ? rho_ : 0.0};
+      if (length == kRun) add();
     }
+    add();
   }
 
   const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it
@@ -61,6 +68,7 @@ class EdgeDuals {
   auto State() { return std::tie(w_, lambda_, pull_, degree_); }
 
  private:
+  static constexpr std::size_t kRun = 8;
   const Problem* problem_;
   double rho_;
   Vec w_, lambda_, pull_;

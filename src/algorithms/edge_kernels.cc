@@ -4,21 +4,26 @@
 
 namespace tacit {
 
-void AddEdge(double rho, double step, View w, View other, Span lambda, Span pull) {
+void AddEdges(double rho, std::span<const EdgeEnd> edges, View w, Span pull) {
   const std::size_t d = w.size();
-  TACIT_CHECK(other.size() == d && lambda.size() == d && pull.size() == d);
-  const auto edge = [&](auto w_k, auto w_l, auto& multiplier, auto& sum) {
+  TACIT_CHECK(pull.size() == d);
+  const auto add = [rho](double step, auto w_k, auto w_l, auto& multiplier, auto& sum) {
     multiplier += step * (w_k - w_l);
     sum += rho * (w_k + w_l) - multiplier;
   };
   std::size_t j = 0;
   for (; j + kLanes <= d; j += kLanes) {
-    Lanes multiplier = Load(lambda.data() + j), sum = Load(pull.data() + j);
-    edge(Load(w.data() + j), Load(other.data() + j), multiplier, sum);
-    Store(lambda.data() + j, multiplier);
+    const Lanes own = Load(w.data() + j);
+    Lanes sum = Load(pull.data() + j);
+    for (const EdgeEnd& e : edges) {
+      Lanes multiplier = Load(e.lambda + j);
+      add(e.step, own, Load(e.other + j), multiplier, sum);
+      Store(e.lambda + j, multiplier);
+    }
     Store(pull.data() + j, sum);
   }
-  for (; j < d; ++j) edge(w[j], other[j], lambda[j], pull[j]);
+  for (; j < d; ++j)
+    for (const EdgeEnd& e : edges) add(e.step, w[j], e.other[j], e.lambda[j], pull[j]);
 }
 
 void Combine(double a, View w, View pull, double b, View sum, Span out) {

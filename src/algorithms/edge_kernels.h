@@ -2,12 +2,20 @@
 
 // The loops of the consensus ADMM over coordinates: short, and made by every peer in every round. All
 // arguments of a call have one length, and none that is written overlaps another.
+#include <span>
+
 #include "core/vec.h"
 
 namespace tacit {
 
-// λ ← λ + step·(w − other),  pull ← pull + ρ(w + other) − λ
-void AddEdge(double rho, double step, View w, View other, Span lambda, Span pull);
+// An edge as one of its ends sees it: what the other end has sent, and the edge's multiplier.
+struct EdgeEnd {
+  const double* other;
+  double* lambda;
+  double step;
+};
+// λ_i ← λ_i + step_i·(w − other_i),  pull ← pull + ρ(w + other_i) − λ_i, edge after edge.
+void AddEdges(double rho, std::span<const EdgeEnd> edges, View w, Span pull);
 // out ← a·w + pull − b·sum
 void Combine(double a, View w, View pull, double b, View sum, Span out);
 // x ← a·x

@@ -30,6 +30,8 @@
 //     ε.
 //
 // Why the paper's theorem cannot hold, and what it claims: docs/algorithms/ef21.md.
+#include <bit>
+
 #include "algorithms/feedback.h"
 
 namespace tacit {
@@ -57,7 +59,11 @@ struct MirroredEf21 : FeedbackMethod {
       }
       s.released.Into<[](const Vec& from, Vec& w, const Vec& h, const double& m) {
         w.resize(from.size());
-        for (std::size_t j = 0; j < w.size(); ++j) w[j] = from[j] / m - h[j];  // w = ∇̃f_i(x) − h_i
+        const double by = 1 / m;
+        if (std::bit_cast<std::uint64_t>(m) << 12 == 0)  // a power of two: its inverse is exact
+          for (std::size_t j = 0; j < w.size(); ++j) w[j] = from[j] * by - h[j];
+        else
+          for (std::size_t j = 0; j < w.size(); ++j) w[j] = from[j] / m - h[j];  // w = ∇̃f_i(x) − h_i
       }>(s.released, h_, divisor);
       Pack(o_->compressor, 1, StreamOf(in), up, s);
       return AddDecoded(1.0, *up.message, h_, s.compress.decode);  // h_i ← h_i + C(w)

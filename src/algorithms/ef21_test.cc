@@ -128,6 +128,63 @@ void Same(const Vec& got, const Vec& want, double within) {
   for (std::size_t j = 0; j < want.size(); ++j) EXPECT_NEAR(got[j], want[j], within);
 }
 
+// However many messages wait, and in however many sums: the bits of adding one after the other.
+TEST(FeedbackSum, IsTheSumOfTheMessagesInTheirOrder) {
+  Stream rng({.seed = 6, .purpose = Purpose::kTest});
+  const std::size_t d = 50;
+  const Compressor top = *ParseCompressor("top:0.2/64");
+  CompressSpace space;
+  DecodeSpace decode;
+  for (const std::size_t clients : {1u, 3u, 16u, 17u, 40u})
+    for (const std::size_t chunk : {1u, 7u, 20u, 64u}) {
+      SCOPED_TRACE(clients * 1000 + chunk);
+      Vec plain(d);
+      FeedbackSum total;
+      total.Reset();
+      for (std::size_t first = 0; first < clients; first += chunk) {
+        FeedbackSum sum;
+        sum.Reset();
+        Vec part(d);
+        for (std::size_t i = first; i < std::min(clients, first + chunk); ++i) {
+          Released<Vec> x;
+          Vec v(d);
+          for (double& t : v) t = rng.Normal();
+          Private<Vec> p(std::move(v));
+          Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+          NoiseRng noise = NoiseRng::Replayable({});
+          NoiseBuffer buffer;
+          ASSERT_TRUE(
+              kExpose.Release(Bounded::Clip(p, L2Bound{1e9}), NoiseStd{1.0}, ledger, noise, buffer, x).ok());
+          FeedbackUp up;
+          x.Into<[](const Vec& from, Encoded& to, const Compressor& c, CompressSpace* const& s) {
+            c.Compress(from, 0, to, *s);
+          }>(up.message, top, &space);
+          sum.Add(up);
+          ASSERT_TRUE(AddDecoded(1.0, *up.message, part, decode).ok());
+          ASSERT_TRUE(AddDecoded(1.0, *up.message, plain, decode).ok());
+        }
+        total.Merge(sum);
+        if (first == 0) {
+          EXPECT_EQ(sum.count, std::min(clients, chunk));
+          sum.Form();
+          EXPECT_EQ(*sum.total, part);
+        }
+      }
+      total.Form();
+      total.Form();  // changes nothing
+      EXPECT_EQ(total.count, clients);
+      ASSERT_EQ(total.total->size(), d);
+      for (std::size_t j = 0; j < d; ++j) {
+        if (clients <= 16 || chunk == 1 || chunk == 64)
+          EXPECT_EQ((*total.total)[j], plain[j]);
+        else  // sums of chunks
+          EXPECT_NEAR((*total.total)[j], plain[j], 1e-13);
+      }
+      total.Reset();
+      EXPECT_EQ(total.count, 0u);
+    }
+}
+
 TEST(Ef21, WithoutNoiseAndCompressionEachIsGradientDescent) {
   World w(5, 8, 4);
   const Vec x = w.Descent(30, 0.2);

@@ -57,29 +57,56 @@ struct FeedbackUp {
   auto Fields() { return std::tie(message); }
 };
 
-struct FeedbackSum {  // Σ_i message_i of the clients that answered
+// Σ_i message_i of the clients that answered. The first few messages wait as they are, for most are short
+// where the sum is long; the total is theirs too once Form() was called.
+struct FeedbackSum {
   Released<Vec> total;
   std::uint32_t count = 0;
-  void Reset() { count = 0; }
+  void Reset() { count = 0, waiting_ = 0, formed_ = false; }
   void Add(const FeedbackUp& up) {
-    up.message.Into<[](const Encoded& from, Vec& to, const bool& first, DecodeSpace* const& space) {
-      if (first) to.assign(EncodedLength(from), 0.0);
-      TACIT_CHECK(AddDecoded(1.0, from, to, *space).ok());  // the runtime has turned others away
-    }>(total, count == 0, &space_);
     ++count;
+    Take(up.message);
   }
   void Merge(const FeedbackSum& other) {
     if (other.count == 0) return;
-    other.total.Into<[](const Vec& from, Vec& to, const bool& first) {
-      if (first)
-        to = from;
-      else
-        Axpy(1.0, from, to);
-    }>(total, count == 0);
     count += other.count;
+    if (other.formed_) {
+      Form();
+      other.total.Into<[](const Vec& from, Vec& to, const bool& first) {
+        if (first)
+          to = from;
+        else
+          Axpy(1.0, from, to);
+      }>(total, !formed_);
+      formed_ = true;
+    }
+    for (std::size_t i = 0; i < other.waiting_; ++i) Take(other.wait_[i]);
+  }
+  void Form() {
+    for (std::size_t i = 0; i < waiting_; ++i) AddMessage(wait_[i]);
+    waiting_ = 0;
   }
 
  private:
+  static constexpr std::size_t kMost = 16;  // that wait: memory does not grow with the cohort
+  void Take(const Released<Encoded>& message) {
+    if (formed_ || waiting_ == kMost) {
+      Form();
+      return AddMessage(message);
+    }
+    if (wait_.size() == waiting_) wait_.emplace_back();
+    wait_[waiting_++] = message;
+  }
+  void AddMessage(const Released<Encoded>& message) {
+    message.Into<[](const Encoded& from, Vec& to, const bool& first, DecodeSpace* const& space) {
+      if (first) to.assign(EncodedLength(from), 0.0);
+      TACIT_CHECK(AddDecoded(1.0, from, to, *space).ok());  // the runtime has turned others away
+    }>(total, !formed_, &space_);
+    formed_ = true;
+  }
+  std::vector<Released<Encoded>> wait_;  // in the order of the clients, before all that total has
+  std::size_t waiting_ = 0;
+  bool formed_ = false;  // total counts
   DecodeSpace space_;
 };
 
@@ -92,13 +119,15 @@ class FeedbackServer {
     return t_ < o_->rounds.size();
   }
   Result<bool> Round(FeedbackSum& sum, FeedbackDown& down, Scratch&) {
+    sum.Form();
     answered_ = sum.count;
     step_ = 0;
     if (answered_ > 0) {
       step_ = o_->gamma[t_];
       Axpy(o_->mixing / static_cast<double>(problem_->clients), *sum.total, g_);
       sum.total.Into<&Next>(down.x, x_, g_, step_, o_->l2, *problem_->g);
-      reach_ = std::sqrt(1 - o_->alpha) * reach_ + o_->follow * std::sqrt(DistanceSquared(*down.x, x_));
+      reach_ = std::sqrt(1 - o_->alpha) * reach_;
+      if (o_->follow > 0) reach_ += o_->follow * std::sqrt(DistanceSquared(*down.x, x_));
       x_ = *down.x;
     }
     down.t.Mutable() = ++t_;

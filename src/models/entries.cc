@@ -1,10 +1,21 @@
 #include "models/entries.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 of its own intrinsics (bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 
+#include "core/simd.h"
 #include "models/lanes.h"
+
+// As in lattice_sampler_kernels.cc: an attribute per function, so that nothing of a header is compiled for
+// AVX-512 and then chosen for everybody; and the upper halves of the registers are cleaned at the end.
+#define TACIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl")))
 
 namespace tacit {
 namespace {
@@ -75,15 +86,39 @@ void Lengthen(V& v, std::size_t size) {
 
 }  // namespace
 
+namespace {
+
+// The non-zeros of x[0 … size) and their places, one after the other; returns how many. There is room for
+// eight more.
+TACIT_AVX512 std::size_t PackNonZeros8(const double* x, std::size_t size, std::uint32_t* at, double* value) {
+  const __m256i step = _mm256_set1_epi32(8);
+  __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  std::size_t found = 0;
+  for (std::size_t j = 0; j < size; j += 8) {
+    const auto here = static_cast<__mmask8>(size - j >= 8 ? 0xff : (1u << (size - j)) - 1);
+    const __m512d v = _mm512_maskz_loadu_pd(here, x + j);
+    const __mmask8 mask = _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_NEQ_UQ);  // NaN is not 0
+    _mm512_storeu_pd(value + found, _mm512_maskz_compress_pd(mask, v));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + found), _mm256_maskz_compress_epi32(mask, place));
+    found += static_cast<std::size_t>(__builtin_popcount(mask));
+    place = _mm256_add_epi32(place, step);
+  }
+  _mm256_zeroupper();
+  return found;
+}
+
+}  // namespace
+
 bool GatherEntries(const Row* row, std::size_t rows, std::size_t columns, Entries& out) {
+  const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
   out.rows = 0;
   out.columns = columns;
   out.row_begin.assign(1, 0);
   std::size_t found = 0;
   const std::size_t most = rows * columns / 3;
   for (std::size_t r = 0; r < rows; ++r) {
-    Lengthen(out.column, found + columns);
-    Lengthen(out.value, found + columns);
+    Lengthen(out.column, found + columns + 8);
+    Lengthen(out.value, found + columns + 8);
     std::uint32_t* at = out.column.data();
     double* value = out.value.data();
     const auto take = [&](std::size_t j, double v) __attribute__((always_inline)) {
@@ -94,6 +129,9 @@ bool GatherEntries(const Row* row, std::size_t rows, std::size_t columns, Entrie
     const Row& x = row[r];
     if (x.index != nullptr || x.size == 0) {  // a sparse set without entries has no indices either
       for (std::size_t k = 0; k < x.size; ++k) take(x.index[k], x.value[k]);
+    } else if (wide) {
+      found += PackNonZeros8(x.value, columns, at + found, value + found);
+      if (found > most) return false;
     } else {
       constexpr std::size_t kGroup = 2 * kLanes;  // zeros come in runs: pass over those
       std::size_t j = 0;

@@ -212,9 +212,20 @@ class Network final : public Objective {
     TACIT_CHECK(norm.size() == m);
     Prepare(x, features, m, ws);
     Turn(x, features, ws, 0);
+    // The first layer of all records at once, where most of their entries are zeros: its weights are read
+    // once.
+    const bool whole = GatheredWhole(shard, ws);
+    const std::size_t from = whole ? 1 : 0;
+    const View rest = x.subspan(Skipped(from, features));
+    if (whole) {
+      const Layer layer = At(0, features);
+      double* z = Inputs(ws, 1, m, 0);
+      SparseProduct(ws.entries, x.data(), x.data() + layer.bias, layer.out, z);
+      Activate(activation_, z, m * layer.out);
+    }
     for (std::size_t first = 0; first < m; first += block_) {
       const std::size_t count = std::min(block_, m - first);
-      Forward(shard, x, ws, first, count, m, first);
+      Forward(shard, rest, ws, first, count, m, first, from);
       Backward(shard, features, ws, first, count, m);
       for (std::size_t l = first; l < first + count; ++l) norm[l] = NormOf(shard, ws, l, m);
     }
@@ -222,7 +233,22 @@ class Network final : public Objective {
 
   void WeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Span g) const override {
     TACIT_CHECK(weight.size() == shard.size() && g.size() == x.size() && x.size() == dim(shard.features()));
-    AddRecords(shard, ws, weight, 0, g);
+    const std::size_t m = shard.size(), features = shard.features();
+    // RecordNorms has gathered them all; no block of AddRecords is that long.
+    if (m <= kRecordBlock || ws.entries.rows != m ||
+        std::find(weight.begin(), weight.end(), 0.0) != weight.end())
+      return AddRecords(shard, ws, weight, 0, g);
+    const Layer layer = At(0, features);
+    Grow(ws.factors, m * layer.out + 8);
+    double *d = ws.factors.data() + ToLine(ws.factors.data()), *bias = g.data() + layer.bias;
+    for (std::size_t l = 0; l < m; ++l) {
+      const double* slope = Slopes(ws, 0, m, l);
+      for (std::size_t o = 0; o < layer.out; ++o) d[l * layer.out + o] = weight[l] * slope[o];
+    }
+    AddSparseOuter(ws.entries, d, layer.out, g.data());
+    for (std::size_t l = 0; l < m; ++l)
+      for (std::size_t o = 0; o < layer.out; ++o) bias[o] += d[l * layer.out + o];
+    AddRecords(shard, ws, weight, 1, g.subspan(layer.bias + layer.out));
   }
 
   // Of a dense network the first layer is nearly all of the parameters, and the rows are its inputs. With x_s
@@ -422,6 +448,17 @@ class Network final : public Objective {
     Row rows[kRecordBlock];
     for (std::size_t r = 0; r < count; ++r) rows[r] = {row[r], nullptr, in};
     return GatherEntries(rows, count, in, ws.entries);
+  }
+
+  // The same for all records of a shard that are more than a block, of a network with a hidden layer.
+  bool GatheredWhole(const Shard& shard, Workspace& ws) const {
+    ws.entries.rows = 0;
+    const std::size_t m = shard.size();
+    if (!front_.empty() || out_.size() < 2 || shard.sparse() || m <= kRecordBlock || m > kMostFactors)
+      return false;
+    Row rows[kMostFactors];
+    for (std::size_t l = 0; l < m; ++l) rows[l] = shard.row(l);
+    return GatherEntries(rows, m, shard.features(), ws.entries);
   }
 
   // g ← g + Σ_l weight[l] ∇f_l for the parameters from layer `from` on, with which g begins.

@@ -477,6 +477,38 @@ Vec UpdateStepByStep(const Objective& f, const Shard& own, const BatchSteps& ste
   return y;
 }
 
+// More records than a block of them, most of whose entries are zeros: the first layer is then made for all at
+// once, with the bits of a few at a time, and without the records of weight 0.
+TEST(Network, RecordsTakenTogetherAreThoseTakenApart) {
+  for (const ModelSpec& spec : {kSigmoid, kDeep, kWide})
+    for (const std::size_t m : {33u, 64u, 128u, 129u}) {
+      SCOPED_TRACE(m);
+      const std::size_t features = 60;
+      const auto f = *MakeObjective(spec);
+      const Dataset data = RandomData(Loss::kMlp, spec.classes, m, features, 0.15, m);
+      const Shard all(data, 0, m);
+      const Vec x = RandomVec(f->dim(features), 0.5, 7);
+      Vec weight = RandomVec(m, 1.0, 8), start = RandomVec(x.size(), 1.0, 9);
+      for (const bool left_out : {false, true}) {
+        if (left_out) weight[m / 2] = 0;
+        Workspace ws;
+        Vec norm(m), g = start, norms, apart = start;
+        f->RecordNorms(all, x, ws, norm);
+        f->WeightedSum(all, x, ws, weight, g);
+        for (std::size_t at = 0; at < m; at += 10) {
+          const std::size_t n = std::min<std::size_t>(10, m - at);
+          Vec part(n);
+          Workspace other;
+          f->RecordNorms(all.Slice(at, n), x, other, part);
+          f->WeightedSum(all.Slice(at, n), x, other, View(weight).subspan(at, n), apart);
+          norms.insert(norms.end(), part.begin(), part.end());
+        }
+        EXPECT_EQ(norm, norms);
+        EXPECT_EQ(g, apart);
+      }
+    }
+}
+
 TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
   const std::vector<std::uint32_t> once = {2, 0, 3, 1}, twice = {2, 0, 3, 1, 1, 3, 2, 0}, whole = {0, 0, 0};
   const ModelSpec relu{.loss = Loss::kMlp, .classes = 4, .hidden = {37}, .activation = Activation::kRelu};
@@ -496,7 +528,7 @@ TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
       {"batches of one", deep, 4, 1, once},
       {"one record", relu, 1, 1, whole},
   };
-  Workspace ws;      // reused from case to case, as by a thread
+  Workspace ws;  // reused from case to case, as by a thread
   Vec update;
   FactoredVec factored;
   for (const auto& c : cases)
@@ -552,7 +584,7 @@ TEST(Factors, ALengthIsABoundHoweverMuchCancels) {
     for (const double apart : {1.0, 1e-8, 1e-15, 0.0}) {
       SCOPED_TRACE(testing::Message() << scale << ", " << apart);
       Dataset data = RandomData(Loss::kMlp, 2, m, features, 0.2, 181);
-      for (std::size_t l = 1; l < m; l += 2) {      // pairs of nearly equal rows with opposite labels
+      for (std::size_t l = 1; l < m; l += 2) {  // pairs of nearly equal rows with opposite labels
         for (std::size_t j = 0; j < features; ++j)
           data.value[l * features + j] = data.value[(l - 1) * features + j] * (1 + apart);
         data.label[l] = 1 - data.label[l - 1];
@@ -606,7 +638,7 @@ TEST(Factors, ARecordThatCannotBeMeasuredContributesNothing) {
   for (std::size_t l = 0; l < 12; ++l) data.value[l * 200] = l == 2 ? 1e140 : 0.0;
   test::FillNorms(data);
   Vec w = RandomVec(f->dim(200), 0.1, 172);
-  for (std::size_t o = 0; o < 20; ++o) w[o] = 1e200;      // the sums of record 2 overflow
+  for (std::size_t o = 0; o < 20; ++o) w[o] = 1e200;  // the sums of record 2 overflow
   const std::vector<std::uint32_t> block = {1, 0, 2};
   const BatchSteps steps{0.1, 4, block};
   Workspace ws;

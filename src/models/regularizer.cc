@@ -57,6 +57,7 @@ class WeightedL1Box final : public Regularizer {
 
   void Prox(double step, Span x) const override {
     CheckSize(x);
+    if (weights_.empty() && weight_ == 0 && std::isinf(radius_)) return;  // no penalty: x is where it belongs
     for (std::size_t j = 0; j < x.size(); ++j) {
       const double shrunk = Shrink(x[j], step * Omega(j));
       x[j] = shrunk > radius_ ? radius_ : shrunk < -radius_ ? -radius_ : shrunk;
@@ -75,7 +76,7 @@ class WeightedL1Box final : public Regularizer {
     for (std::size_t j = 0; j < x.size(); ++j) {
       if (!(std::abs(x[j]) <= radius_)) return kUnbounded;
       const double distance = DistanceAt(x[j], gradient[j], Omega(j));
-      if (!(distance <= worst)) worst = distance;   // NaN wins
+      if (!(distance <= worst)) worst = distance;  // NaN wins
       if (std::isnan(worst)) return kUnbounded;
     }
     return worst;
@@ -118,7 +119,7 @@ class WeightedL1Box final : public Regularizer {
   // outward half-line, which absorbs only a −g that points out of the box.
   double DistanceAt(double x, double g, double omega) const {
     if (x == 0) return std::isnan(g) ? g : std::max(0.0, std::abs(g) - omega);
-    const double toward = x > 0 ? g + omega : -g + omega;   // derivative along sign x
+    const double toward = x > 0 ? g + omega : -g + omega;  // derivative along sign x
     if (std::abs(x) == radius_) return std::isnan(g) ? g : std::max(0.0, toward);
     return std::abs(toward);
   }
@@ -249,7 +250,7 @@ void ProjectOnSimplex(std::size_t size, double alpha, At at, Set set) {
       sum += b;
       ++above;
     }
-    if (above == 0 || above == count) break;   // the set of positive entries stands: so does τ
+    if (above == 0 || above == count) break;  // the set of positive entries stands: so does τ
     count = above;
     threshold = std::max(threshold, (sum - alpha) / static_cast<double>(above));
   }
@@ -270,7 +271,7 @@ class L1Ball final : public Regularizer {
 
   double Value(View x) const override { return L1Norm(x) <= radius_ * (1 + kSumSlack) ? 0.0 : kUnbounded; }
 
-  void Prox(double, Span x) const override {   // the simplex for |x|, the signs kept
+  void Prox(double, Span x) const override {  // the simplex for |x|, the signs kept
     if (HasNan(x) || L1Norm(x) <= radius_) return;
     ProjectOnSimplex(
         x.size(), radius_, [&](std::size_t j) { return std::abs(x[j]); },

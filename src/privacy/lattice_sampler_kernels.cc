@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <iterator>
 
 #include "core/check.h"
@@ -229,35 +227,6 @@ TACIT_AVX512 std::size_t RealAvx512(const std::uint64_t* words, double* out, std
 }
 
 }  // namespace
-
-std::string_view Name(Simd simd) {
-  switch (simd) {
-    case Simd::kScalar: return "scalar";
-    case Simd::kAvx2: return "avx2";
-    case Simd::kAvx512: return "avx512";
-  }
-  TACIT_CHECK(false);
-}
-
-Simd BestSimd() {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  return avx2 && avx512 ? Simd::kAvx512 : avx2 ? Simd::kAvx2 : Simd::kScalar;
-}
-
-Simd ChooseSimd(const char* wish, Simd best) {
-  if (wish == nullptr || *wish == '\0') return best;
-  for (Simd simd : kEverySimd)
-    if (Name(simd) == wish) return std::min(simd, best);
-  std::fprintf(stderr, "TACIT_SIMD = \"%s\": unknown, so ignored; choose scalar, avx2 or avx512\n", wish);
-  return best;
-}
-
-Simd SimdInUse() {
-  static const Simd simd = ChooseSimd(std::getenv("TACIT_SIMD"), BestSimd());
-  return simd;
-}
 
 std::size_t RoundedNormals(Simd simd, double c, double limit, std::span<std::int64_t> block,
                            std::uint32_t* undecided) {

@@ -7,20 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
+
+#include "core/simd.h"
 
 namespace tacit::internal {
-
-enum class Simd { kScalar, kAvx2, kAvx512 };
-inline constexpr Simd kEverySimd[] = {Simd::kScalar, Simd::kAvx2, Simd::kAvx512};
-
-std::string_view Name(Simd);  // "scalar", "avx2", "avx512"
-Simd BestSimd();              // what the processor and the operating system offer
-
-// The one named, or the best one up to it that the processor has; best for null, "" and unknown names.
-Simd ChooseSimd(const char* wish, Simd best);
-// ChooseSimd of the environment variable TACIT_SIMD, fixed at the first call.
-Simd SimdInUse();
 
 inline constexpr std::size_t kKernelBlock = 512;
 

@@ -22,9 +22,26 @@ double PowerOfTwo(int e) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);
 }
 
+// Four 64-bit integers as doubles, each rounded to nearest once.
+Lanes FromIntegers(const std::int64_t* k) {
+#ifdef TACIT_LANES_AVX2
+  // The high half, its sign bit turned, as 2⁸⁴ + high·2³², the low half as 2⁵² + low; taking 2⁸⁴ + 2⁶³ + 2⁵²
+  // away is exact, so that the last addition is the only rounding.
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k));
+  const __m256i high =
+      _mm256_xor_si256(_mm256_srli_epi64(v, 32), _mm256_castpd_si256(_mm256_set1_pd(0x1p84 + 0x1p63)));
+  const __m256i low = _mm256_blend_epi32(_mm256_castpd_si256(_mm256_set1_pd(0x1p52)), v, 0x55);
+  return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), _mm256_set1_pd(0x1p84 + 0x1p63 + 0x1p52)),
+                       _mm256_castsi256_pd(low));
+#else
+  return Lanes{static_cast<double>(k[0]), static_cast<double>(k[1]), static_cast<double>(k[2]),
+               static_cast<double>(k[3])};
+#endif
+}
+
 // Here g and 1/g are normal doubles, so that a value is quantised and not lost.
 constexpr double kLeastSigma = 0x1p-990, kMostSigma = 0x1p1000;
-constexpr double kGridRatio = 0x1p-30;      // g ≤ σ·2⁻³⁰
+constexpr double kGridRatio = 0x1p-30;  // g ≤ σ·2⁻³⁰
 constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; CheckRange keeps them away
 
 }  // namespace
@@ -66,9 +83,22 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
 }
 
 PrivacyEvent LatticeGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const {
-  const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
-  // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
-  return Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
+  // A function of its arguments, and those of the releases of a round are often the same.
+  struct Known {
+    double sensitivity = 0, sigma = 0;
+    std::size_t dim = 0;
+    bool operator==(const Known&) const = default;
+  };
+  thread_local Known known;
+  thread_local GaussianEvent answer{Mu{1.0}, L2Bound{1.0}, NoiseStd{1.0}};
+  const Known asked{sensitivity.value(), sigma.value(), dim};
+  if (!(asked == known)) {
+    const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
+    // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
+    answer = Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
+    known = asked;
+  }
+  return answer;
 }
 
 double LatticeGaussian::OverheadMu(std::size_t dim) const {
@@ -102,9 +132,7 @@ void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, 
   // exact integer would, and so a function of that integer alone: post-processing.
   const auto four = [&](Lanes v, const std::int64_t* k) {
     const Lanes q = Min(Max(v * All(to_grid), All(-kLargest)), All(kLargest));  // NaN becomes −kLargest
-    const Lanes drawn = {static_cast<double>(k[0]), static_cast<double>(k[1]), static_cast<double>(k[2]),
-                         static_cast<double>(k[3])};
-    return (Nearest(q) + drawn) * All(from_grid);
+    return (Nearest(q) + FromIntegers(k)) * All(from_grid);
   };
   const std::size_t d = value.size();
   std::size_t j = 0;
