@@ -1,10 +1,14 @@
 #include "privacy/lattice_sampler.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -262,6 +266,48 @@ LatticeScale LatticeScale::For(double sigma) {
 
 void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, LatticeCounters* counters) {
   internal::LatticeNormalsBy(internal::SimdInUse(), c, rng, out, counters);
+}
+
+namespace {
+
+// Counts the forks that this process descends from; raw clone(2) is not seen.
+std::atomic<std::uint64_t> forks{0};
+
+std::uint64_t Forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+  TACIT_CHECK(registered == 0);
+  return forks.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void LatticeStock::Take(double c, NoiseRng& rng, std::span<std::int64_t> out) {
+  if (out.size() > kLongest || rng.replayable()) return LatticeNormals(c, rng, out);
+  if (c != c_ || forks_ != Forks()) {
+    Drop();
+    ahead_ = 0;
+    c_ = c;
+    forks_ = Forks();
+  }
+  if (end_ - next_ < out.size()) {
+    // What is left is too little: it goes first, and the rest is drawn with more.
+    const std::size_t left = end_ - next_;
+    std::copy_n(value_.begin() + static_cast<std::ptrdiff_t>(next_), left, out.begin());
+    Drop();
+    out = out.subspan(left);
+    ahead_ = std::min(kMost, std::max(out.size(), 2 * ahead_));
+    LatticeNormals(c, rng, std::span(value_).first(ahead_));
+    end_ = ahead_;
+  }
+  std::int64_t* const from = value_.data() + next_;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::exchange(from[i], 0);
+  next_ += out.size();
+}
+
+void LatticeStock::Drop() {
+  volatile std::int64_t* const value = value_.data();  // so that no compiler leaves it out
+  for (std::size_t i = next_; i < end_; ++i) value[i] = 0;
+  next_ = end_ = 0;
 }
 
 std::string_view SamplerKernel() { return internal::Name(internal::SimdInUse()); }

@@ -6,6 +6,7 @@
 // Added to a vector of multiples of g, it equals rounding (vector + N(0, σ²I)) to the grid: a
 // post-processing of the Gaussian mechanism, so no low bits leak (Mironov, CCS 2012; Jin et al.,
 // S&P 2022; Haney et al., 2022).
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -33,6 +34,34 @@ struct LatticeCounters {       // how often each tier decided; for tests and ben
 // almost every second), and which ones depends on the noise: draw it before the data is touched, so
 // that the time says nothing about the sum.
 void LatticeNormals(double c, NoiseRng&, std::span<std::int64_t> out, LatticeCounters* = nullptr);
+
+// Deviates drawn ahead, for releases of few coordinates: many at once take less time each. A deviate is
+// handed out once and erased then; one that is not asked for before c changes is erased and never seen. From
+// a generator with entropy only: of a replayable one every release has the stream that its id names, and gets
+// exactly the deviates of LatticeNormals. What was drawn before a fork() is dropped by the child. Not
+// thread-safe.
+class LatticeStock {
+ public:
+  LatticeStock() = default;
+  LatticeStock(const LatticeStock&) noexcept {}  // a copy is empty: no deviate is had twice
+  LatticeStock& operator=(const LatticeStock&) noexcept {
+    Drop();
+    return *this;
+  }
+  ~LatticeStock() { Drop(); }
+
+  // Fills out with independent deviates, as LatticeNormals does.
+  void Take(double c, NoiseRng&, std::span<std::int64_t> out);
+
+ private:
+  static constexpr std::size_t kMost = 256, kLongest = 64;  // releases of more have no use for a stock
+  void Drop();
+  std::array<std::int64_t, kMost> value_{};  // those from next_ to end_ are not handed out yet
+  std::size_t next_ = 0, end_ = 0;
+  std::size_t ahead_ = 0;  // how many to draw next time: twice as many each time, from none on
+  double c_ = 0;
+  std::uint64_t forks_ = 0;
+};
 
 // The kernel that this and FloatNormals run: "scalar", "avx2" or "avx512", the best the processor has
 // unless the environment variable TACIT_SIMD names a lesser one. All give the same values.

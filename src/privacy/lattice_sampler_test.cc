@@ -1,6 +1,8 @@
 #include "privacy/lattice_sampler.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -55,6 +57,81 @@ TEST(LatticeScale, IsTheLargestGridBelowSigmaOver2To30) {
     EXPECT_LT(scale.c, 0x1p31);
     EXPECT_EQ(std::ldexp(scale.c, scale.grid_exponent), sigma) << "c·g = σ exactly";
   }
+}
+
+// Of a replayable generator a stock hands out what LatticeNormals draws, release by release.
+TEST(LatticeStock, LeavesReplayableStreamsAsTheyAre) {
+  NoiseRng a = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2}),
+           b = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2});
+  LatticeStock stock;
+  for (const std::size_t n : {8u, 1u, 64u, 65u, 300u, 3u}) {
+    std::vector<std::int64_t> taken(n), drawn(n);
+    stock.Take(0x1.3p30, a, taken);
+    LatticeNormals(0x1.3p30, b, drawn);
+    EXPECT_EQ(taken, drawn);
+  }
+}
+
+// Deviates of 2³⁰ and more steps: that two of 40,000 are equal, of either sign, has a probability below
+// 40,000²/2 · 2·0.29/2³⁰ < 0.5; that ten pairs are, one below 0.5¹⁰/10! < 1e-9. A deviate that is handed out
+// twice would be equal to another in every release.
+TEST(LatticeStock, HandsNoDeviateOutTwice) {
+  NoiseRng rng = NoiseRng::FromEntropy();
+  LatticeStock stock;
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; all.size() < 40000; ++i) {
+    std::vector<std::int64_t> taken(i % 13 == 12 ? 100 : 1 + i % 9);
+    stock.Take(i / 1000 % 2 == 0 ? 0x1p30 : 0x1.8p30, rng, taken);
+    if (i % 500 == 0) {
+      LatticeStock copy(stock);      // is empty
+      std::vector<std::int64_t> other(5);
+      copy.Take(0x1p30, rng, other);
+      taken.insert(taken.end(), other.begin(), other.end());
+    }
+    for (const std::int64_t k : taken) all.push_back(k < 0 ? -k : k);
+  }
+  std::sort(all.begin(), all.end());
+  std::size_t pairs = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) pairs += all[i] == all[i - 1];
+  EXPECT_LT(pairs, 10u);
+}
+
+// Each |Z| > z occurs in 20,000 deviates as often as it should, with the false-alarm rate of the other tests.
+TEST(LatticeStock, IsNormal) {
+  NoiseRng rng = NoiseRng::FromEntropy();
+  LatticeStock stock;
+  constexpr std::size_t kDeviates = 20000;
+  std::vector<std::int64_t> all(kDeviates);
+  for (std::size_t at = 0; at < kDeviates; at += 8) stock.Take(0x1p30, rng, std::span(all).subspan(at, 8));
+  for (const double z : {0.25, 1.0, 2.0}) {
+    const double p = 2 * Tail(z), n = kDeviates;
+    double count = 0;
+    for (const std::int64_t k : all) count += std::abs(static_cast<double>(k)) > z * 0x1p30;
+    EXPECT_LT(std::abs(count - n * p), kNormalLimit * std::sqrt(n * p * (1 - p)));
+  }
+}
+
+TEST(LatticeStock, AChildOfForkDropsWhatItsParentDrew) {
+  NoiseRng rng = NoiseRng::FromEntropy();
+  LatticeStock stock;
+  std::vector<std::int64_t> warm(64), mine(8), other(8);
+  for (int i = 0; i < 5; ++i) stock.Take(0x1p30, rng, warm);  // now there are deviates in it
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    stock.Take(0x1p30, rng, mine);
+    const bool written = write(pipes[1], mine.data(), 64) == 64;
+    _exit(written ? 0 : 1);
+  }
+  stock.Take(0x1p30, rng, mine);
+  ASSERT_EQ(read(pipes[0], other.data(), 64), 64);
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NE(mine[i], other[i]);
+  close(pipes[0]), close(pipes[1]);
 }
 
 TEST(LatticeScaleDeathTest, RefusesWhatHasNoGrid) {
@@ -195,7 +272,7 @@ TEST(LatticeDraw, AgreesWithTheDefinitionOnRandomAndExtremeWords) {
   const internal::LatticeBounds kTiers[] = {proven, {kInfinity, proven.second}, {kInfinity, kInfinity}};
   const std::uint64_t top = std::uint64_t{1} << 63, ones = ~std::uint64_t{0};
   std::vector<std::vector<std::uint64_t>> inputs = {
-      {top - 1, ones, ones},   // p nearest to ½: (double)m rounds up to 2^63
+      {top - 1, ones, ones},  // p nearest to ½: (double)m rounds up to 2^63
       {top - 1, 0, 0},
       {top - 512, 5, 5},
       {top - 513, 5, 5},

@@ -122,7 +122,9 @@ Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
 
 void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
   noise.lattice.resize(dim);
-  LatticeNormals(LatticeScale::For(sigma.value()).c, rng, noise.lattice);
+  // Nothing in the stock belongs to a release before it is taken out, here, after the payment.
+  thread_local LatticeStock stock;
+  stock.Take(LatticeScale::For(sigma.value()).c, rng, noise.lattice);
 }
 
 void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
