@@ -258,7 +258,7 @@ class Network final : public Objective {
   // small: they make their steps.
   bool StepsByFactors(const Shard& own, const BatchSteps& steps, View w, Workspace& ws) const override {
     const std::size_t m = own.size(), features = own.features();
-    if (!front_.empty() || out_.size() < 2 || !FewRecords(m, features) || !own.contiguous()) return false;
+    if (!front_.empty() || out_.size() < 2 || !FewRecords(m, features) || !own.laid_out()) return false;
     for (std::size_t l = 0; l < m; ++l)
       if (!(own.norm(l) < 0x1p500)) return false;  // x_s·x_r might not be finite
     const std::size_t h = out_[0], head = (features + 1) * h, blocks = (m + steps.batch - 1) / steps.batch;
@@ -454,7 +454,8 @@ class Network final : public Objective {
   bool GatheredWhole(const Shard& shard, Workspace& ws) const {
     ws.entries.rows = 0;
     const std::size_t m = shard.size();
-    if (!front_.empty() || out_.size() < 2 || shard.sparse() || m <= kRecordBlock || m > kMostFactors)
+    if (!front_.empty() || out_.size() < 2 || shard.sparse() || m <= kRecordBlock || m > kMostFactors ||
+        shard.dataset().maker != nullptr)  // rows that are made when they are read do not stay that long
       return false;
     Row rows[kMostFactors];
     for (std::size_t l = 0; l < m; ++l) rows[l] = shard.row(l);
