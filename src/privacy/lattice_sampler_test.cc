@@ -72,9 +72,10 @@ TEST(LatticeStock, LeavesReplayableStreamsAsTheyAre) {
   }
 }
 
-// Deviates of 2³⁰ and more steps: that two of 40,000 are equal, of either sign, has a probability below
-// 40,000²/2 · 2·0.29/2³⁰ < 0.5; that ten pairs are, one below 0.5¹⁰/10! < 1e-9. A deviate that is handed out
-// twice would be equal to another in every release.
+// Two deviates of std 2³⁰ steps or more are of equal size with a probability of at most 1/(√π/2·2³⁰): of
+// 40,000, fewer than 0.9 pairs are to be expected, and ten or more have a probability below 1e-7. A deviate
+// that is handed out twice would make a pair again and again. (A stock works from entropy only: there is no
+// seed.)
 TEST(LatticeStock, HandsNoDeviateOutTwice) {
   NoiseRng rng = NoiseRng::FromEntropy();
   LatticeStock stock;
@@ -83,7 +84,7 @@ TEST(LatticeStock, HandsNoDeviateOutTwice) {
     std::vector<std::int64_t> taken(i % 13 == 12 ? 100 : 1 + i % 9);
     stock.Take(i / 1000 % 2 == 0 ? 0x1p30 : 0x1.8p30, rng, taken);
     if (i % 500 == 0) {
-      LatticeStock copy(stock);      // is empty
+      LatticeStock copy(stock);  // is empty
       std::vector<std::int64_t> other(5);
       copy.Take(0x1p30, rng, other);
       taken.insert(taken.end(), other.begin(), other.end());
