@@ -43,10 +43,10 @@ std::string Told(const Chart& chart) {
 
 // HtmlEscaped makes one line of a text; a file keeps its lines.
 std::string Lines(const std::string& text) {
-  std::string out, rest = text;
-  for (std::size_t at = 0; at < rest.size();) {
-    const std::size_t end = std::min(rest.find('\n', at), rest.size());
-    out += HtmlEscaped(std::string_view(rest).substr(at, end - at)) + "\n";
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += HtmlEscaped(std::string_view(text).substr(at, end - at)) + "\n";
     at = end + 1;
   }
   return out;
@@ -58,7 +58,7 @@ std::string Listing(const std::string& text) { return "<pre><code>" + Lines(text
 
 // A word for a shell: nothing in it is expanded.
 std::string ShellQuoted(const std::string& text) {
-  const std::string shown = Printable(text);
+  std::string shown = Printable(text);
   if (!shown.empty() &&
       shown.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/") ==
           std::string::npos)
