@@ -64,6 +64,7 @@ void AddVerify(CLI::App&, Invocation&);
 void AddSign(CLI::App&, Invocation&);
 void AddKeys(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
+void AddBoard(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);
 void AddCompletion(CLI::App&, Invocation&);
 void AddVersion(CLI::App&, Invocation&);

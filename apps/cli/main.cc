@@ -269,6 +269,7 @@ int Main(int argc, char** argv) {
   AddSign(app, run);
   AddKeys(app, run);
   AddData(app, run);
+  AddBoard(app, run);
   AddOptions(app, run);
   AddCompletion(app, run);
   AddVersion(app, run);

@@ -1,0 +1,232 @@
+#include "board/board.h"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "board/calculator.h"
+#include "board/trace_cache.h"
+#include "experiment/json_number.h"
+#include "experiment/run.h"
+#include "privacy/gdp.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Boards : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_board_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_ / "runs");
+  }
+  void TearDown() override {
+    if (board_) board_->Stop();
+    if (serve_.joinable()) serve_.join();
+    fs::remove_all(home_);
+  }
+  void Train(const char* name) {
+    const auto c = ParseConfig(fmt::format(R"(
+[data]
+source = "synthetic-logistic"
+rows = 200
+features = 5
+clients = 4
+row_norm = "clip"
+[model]
+name = "logistic"
+[privacy]
+epsilon = 2
+delta = 1e-4
+[algorithm]
+name = "primal-dual"
+rounds = 6
+[experiment]
+output = "{}"
+name = "{}"
+)",
+                                           (home_ / "runs").string(), name),
+                               "run.toml", {});
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    const auto r = tacit::Train(*c);
+    ASSERT_TRUE(r.ok()) << r.error().message;
+  }
+  void Open(std::optional<std::string> token = std::nullopt) {
+    auto board = Board::Open({.roots = {home_ / "runs"}, .port = 0, .token = std::move(token)});
+    ASSERT_TRUE(board.ok()) << board.error().message;
+    board_ = *std::move(board);
+    serve_ = std::thread([this] { board_->Serve(); });
+  }
+  httplib::Result Get(const std::string& path, const httplib::Headers& headers = {}) const {
+    httplib::Client client("127.0.0.1", board_->port());
+    return client.Get(path, headers);
+  }
+  json Ask(const std::string& path) const {
+    const auto r = Get(path);
+    EXPECT_TRUE(r) << path;
+    return r ? json::parse(r->body) : json();
+  }
+
+  fs::path home_;
+  std::unique_ptr<Board> board_;
+  std::thread serve_;
+};
+
+TEST_F(Boards, ShowsRunsAndTheirCurves) {
+  Train("first");
+  Open();
+  const json runs = Ask("/api/runs");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0]["algorithm"], "primal-dual");
+  EXPECT_EQ(runs[0]["state"], "finished");
+  EXPECT_FALSE(runs[0].contains("folder"));
+  const std::string id = runs[0]["id"];
+  const std::string asked = httplib::append_query_params("", {{"x", id}}).substr(3);
+  const json detail = Ask("/api/run?run=" + asked);
+  EXPECT_NE(detail["config"].get<std::string>().find("primal-dual"), std::string::npos);
+  EXPECT_NE(detail["certificate"].get<std::string>().find("PRIVACY CERTIFICATE"), std::string::npos);
+  const json trace = Ask("/api/trace?run=" + asked + "&x=round&y=epsilon,sigma,nothing");
+  EXPECT_EQ(trace["rows"], 6);
+  EXPECT_EQ(trace["lines"].size(), 2u);
+  EXPECT_EQ(trace["lines"]["epsilon"]["x"], json({1, 2, 3, 4, 5, 6}));
+  // A second run is found by its name at once.
+  Train("second");
+  EXPECT_EQ(Ask("/api/runs").size(), 2u);
+  EXPECT_TRUE(Get("/")->body.find("Tacit board") != std::string::npos);
+}
+
+// Only runs that are listed are ever opened.
+TEST_F(Boards, PathsFromRequestsAreNotFollowed) {
+  Train("first");
+  std::ofstream(home_ / "config.toml") << "secret = 1\n";
+  Open();
+  for (const char* id :
+       {"..", "0/..", "0/../", "../config.toml", "/etc", "1/first", "", "0/first/../..", "%2e%2e"}) {
+    const auto r = Get(std::string("/api/run?run=") + id);
+    ASSERT_TRUE(r) << id;
+    EXPECT_EQ(r->status, 404) << id;
+    EXPECT_EQ(r->body.find("secret"), std::string::npos);
+  }
+  EXPECT_EQ(Get("/../config.toml")->status, 404);
+  EXPECT_EQ(Get("/app.js/../../config.toml")->status, 404);
+}
+
+TEST_F(Boards, AnotherHostsNameIsRefused) {
+  Open();
+  EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("evil.example:{}", board_->port())}})->status, 403);
+  EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("localhost:{}", board_->port())}})->status, 200);
+  EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("[::1]:{}", board_->port())}})->status, 200);
+}
+
+TEST_F(Boards, ATokenOpensAndNothingElseDoes) {
+  const std::string token = *NewToken();
+  Open(token);
+  EXPECT_EQ(Get("/")->status, 401);
+  EXPECT_EQ(Get("/?token=" + std::string(32, '0'))->status, 401);
+  for (const char* path : {"/api/runs", "/api/events", "/api/calculate", "/app.js"})
+    EXPECT_EQ(Get(path)->status, 401) << path;
+  EXPECT_EQ(Get("/api/runs?token=" + token)->status, 401);      // only the page takes it from its address
+  EXPECT_EQ(Get("/api/runs", {{"Cookie", "tacit_board=" + token.substr(1)}})->status, 401);
+  const auto entered = Get("/?token=" + token);
+  EXPECT_EQ(entered->status, 303);
+  const std::string cookie = entered->get_header_value("Set-Cookie");
+  EXPECT_NE(cookie.find("HttpOnly"), std::string::npos);
+  EXPECT_NE(cookie.find("SameSite=Strict"), std::string::npos);
+  EXPECT_EQ(Get("/api/runs", {{"Cookie", "other=1; " + cookie.substr(0, cookie.find(';'))}})->status, 200);
+  httplib::Client client("127.0.0.1", board_->port());
+  EXPECT_EQ(client.Post("/login", httplib::Params{{"token", "wrong"}})->status, 401);
+  EXPECT_EQ(client.Post("/login", httplib::Params{{"token", token}})->status, 303);
+}
+
+TEST_F(Boards, BeyondThisMachineATokenIsNeeded) {
+  const auto open = [](const char* host, std::optional<std::string> token) {
+    const auto b = Board::Open({.host = host, .port = 0, .token = std::move(token)});
+    return b.ok() ? "" : b.error().message;
+  };
+  EXPECT_NE(open("0.0.0.0", std::nullopt).find("needs a token"), std::string::npos);
+  EXPECT_NE(open("0.0.0.0", "short").find("at least 16"), std::string::npos);
+  EXPECT_NE(open("0.0.0.0", "0123456789abcde;").find("letters"), std::string::npos);
+  EXPECT_EQ(open("0.0.0.0", "0123456789abcdef"), "");
+}
+
+TEST_F(Boards, TheStreamTellsWhatIsNew) {
+  Open();
+  std::string seen;
+  bool trained = false;
+  httplib::Client client("127.0.0.1", board_->port());
+  client.Get("/api/events", [&](const char* data, std::size_t n) {
+    seen.append(data, n);
+    if (!trained && seen.find("event: all\ndata: []\n\n") != std::string::npos) {
+      trained = true;
+      Train("first");
+    }
+    return seen.find("\"state\":\"finished\"") == std::string::npos;  // enough
+  });
+  EXPECT_TRUE(trained);
+  EXPECT_NE(seen.find("\"name\":\"first"), std::string::npos);
+}
+
+TEST(BoardTraces, GrowingTracesAreReadOn) {
+  Trace a{.names = {"round", "loss"}, .columns = {{1, 2}, {0.5, 0.4}}, .next_offset = 10};
+  const Trace more{
+      .names = {"accuracy", "round"}, .columns = {{0.9}, {3}}, .next_offset = 20, .from_start = false};
+  Append(a, more);
+  EXPECT_EQ(a.names, (std::vector<std::string>{"round", "loss", "accuracy"}));
+  EXPECT_EQ(*a.column("round"), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ((*a.column("loss"))[1], 0.4);
+  EXPECT_TRUE(std::isnan((*a.column("loss"))[2]));
+  EXPECT_TRUE(std::isnan((*a.column("accuracy"))[0]));
+  EXPECT_EQ((*a.column("accuracy"))[2], 0.9);
+  EXPECT_EQ(a.next_offset, 20u);
+}
+
+TEST(BoardCalculator, AsksTheAccountant) {
+  std::map<std::string, std::string> given;
+  const auto ask = [&] {
+    return Calculate([&](const char* name) { return given.contains(name) ? given[name] : std::string(); });
+  };
+  given = {{"find", "epsilon"},
+           {"sampling", "none"},
+           {"rounds", "100"},
+           {"delta", "1e-5"},
+           {"noise_multiplier", "10"}};
+  auto r = ask();
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  // 100 releases at μ = 1/10 are one at μ = 1.
+  EXPECT_NEAR((*r)["epsilon"].get<double>(), GdpEpsilon(Mu::Proven(1), Delta::Proven(1e-5)).upper, 1e-12);
+  EXPECT_EQ((*r)["command"], "tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-05");
+  given = {{"find", "noise"}, {"sampling", "poisson"}, {"rounds", "1000"},
+           {"delta", "1e-5"}, {"rate", "0.01"},        {"epsilon", "1"}};
+  r = ask();
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_LE((*r)["epsilon"].get<double>(), 1.0);
+  EXPECT_GT((*r)["epsilon"].get<double>(), 1.0 - 1e-6);
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"find", "x"},
+                                                                                    {"sampling", ""},
+                                                                                    {"rounds", "0"},
+                                                                                    {"rounds", "1.5"},
+                                                                                    {"rounds", "1e18"},
+                                                                                    {"delta", "nan"},
+                                                                                    {"delta", "2"},
+                                                                                    {"rate", "-1"},
+                                                                                    {"rate", "1e-3x"},
+                                                                                    {"epsilon", "inf"},
+                                                                                    {"epsilon", ""}}) {
+    auto wrong = given;
+    std::swap(wrong, given);
+    given[name] = value;
+    EXPECT_FALSE(ask().ok()) << name << " = " << value;
+    std::swap(wrong, given);
+  }
+}
+
+}  // namespace
+}  // namespace tacit
