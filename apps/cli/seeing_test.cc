@@ -24,7 +24,8 @@ class SeeingTest : public CliTest {
 
 TEST_F(SeeingTest, RunsAreListedFilteredAndTagged) {
   EXPECT_EQ(RunJson({"runs"})["stored"], 0);
-  const std::string a = Train({"--set", "experiment.name=one"}), b = Train({"--set", "experiment.name=two"});
+  const std::string a = Train({"--set", "experiment.name=one"});
+  Train({"--set", "experiment.name=two"});
   json list = RunJson({"runs"});
   ASSERT_EQ(list["runs"].size(), 2u);
   EXPECT_EQ(list["runs"][0]["state"], "finished");

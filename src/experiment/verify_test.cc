@@ -1,5 +1,4 @@
 #include "experiment/verify.h"
-#include "experiment/test_runs.h"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>

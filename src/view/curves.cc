@@ -196,10 +196,10 @@ std::string EpsilonShown(double v) {
   if (std::isinf(v)) return "∞";
   // Up to the next figure of four digits.
   for (int digits = 4; digits <= 17; ++digits) {
-    const std::string text = fmt::format("{:.{}g}", v, digits);
+    std::string text = fmt::format("{:.{}g}", v, digits);
     if (std::strtod(text.c_str(), nullptr) >= v) return text;
     const double unit = std::pow(10.0, std::floor(std::log10(std::abs(v))) - (digits - 1));
-    const std::string up = fmt::format("{:.{}g}", v + unit, digits);
+    std::string up = fmt::format("{:.{}g}", v + unit, digits);
     if (std::strtod(up.c_str(), nullptr) >= v) return up;
   }
   return fmt::format("{}", v);

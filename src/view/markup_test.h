@@ -22,7 +22,7 @@ inline std::string MarkupProblem(std::string_view text) {
       at = end + 1;
       continue;
     }
-    if (text[at] == '>' && !(open.size() > 0 && open.back() == "style")) return "a bare >" + near();
+    if (text[at] == '>' && (open.empty() || open.back() != "style")) return "a bare >" + near();
     if (text[at] != '<') {
       ++at;
       continue;
