@@ -293,8 +293,12 @@ TEST_F(FcrnRuns, RowsThatAreMadeWhenTheyAreReadGiveTheSameModel) {
     EXPECT_FALSE(made.metrics.optimality);  // hundreds of passes
     Holds(made.folder);
   }
+  const std::string file = (home_ / "rows.libsvm").string();
+  std::ofstream out(file);
+  for (int l = 0; l < 241; ++l) out << (l % 2 == 0 ? "+1" : "-1") << " 1:" << l << " 3:1\n";
+  out.close();
   const std::string why =
-      Why({{"data.store", "nowhere"}, {"data.source", "a9a"}, {"data.rows", "0"}, {"data.features", "0"}});
+      Why({{"data.store", "nowhere"}, {"data.source", file}, {"data.rows", "0"}, {"data.features", "0"}});
   EXPECT_NE(why.find("no generator"), std::string::npos) << why;
 }
 
