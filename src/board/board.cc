@@ -1,5 +1,6 @@
 #include "board/board.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
@@ -74,7 +75,9 @@ struct Snapshot {
 }  // namespace
 
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr address{};  // a name like 127.example.org is no address
+  return host == "localhost" || host == "::1" ||
+         (inet_pton(AF_INET, host.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
 Result<std::string> NewToken() {

@@ -122,6 +122,9 @@ TEST_F(Boards, PathsFromRequestsAreNotFollowed) {
 TEST_F(Boards, AnotherHostsNameIsRefused) {
   Open();
   EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("evil.example:{}", board_->port())}})->status, 403);
+  EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("127.evil.example:{}", board_->port())}})->status, 403);
+  EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("127.0.0.1.evil.example:{}", board_->port())}})->status,
+            403);
   EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("localhost:{}", board_->port())}})->status, 200);
   EXPECT_EQ(Get("/api/runs", {{"Host", fmt::format("[::1]:{}", board_->port())}})->status, 200);
 }
@@ -151,6 +154,8 @@ TEST_F(Boards, BeyondThisMachineATokenIsNeeded) {
     const auto b = Board::Open({.host = host, .port = 0, .token = std::move(token)});
     return b.ok() ? "" : b.error().message;
   };
+  EXPECT_FALSE(IsLoopback("127.evil.example"));
+  EXPECT_TRUE(IsLoopback("127.1.2.3"));
   EXPECT_NE(open("0.0.0.0", std::nullopt).find("needs a token"), std::string::npos);
   EXPECT_NE(open("0.0.0.0", "short").find("at least 16"), std::string::npos);
   EXPECT_NE(open("0.0.0.0", "0123456789abcde;").find("letters"), std::string::npos);
