@@ -45,8 +45,6 @@ struct IsrlDp {
       }>(up.gradient, static_cast<double>(own_.records));
       return Ok{};
     }
-
-   private:
   };
 
   struct Sum : ReleasedSum {

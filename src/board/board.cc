@@ -175,10 +175,10 @@ class Board::Impl {
     });
     server_->Get("/api/events", [this](const Request&, Response& out) { News(out); });
     server_->Get("/api/run", [this](const Request& in, Response& out) {
-      if (const auto folder = FolderOf(in, out)) Detail(in.get_param_value("run"), *folder, out);
+      if (const auto run = Find(in, out)) Detail(run->text, run->folder, out);
     });
     server_->Get("/api/trace", [this](const Request& in, Response& out) {
-      if (const auto folder = FolderOf(in, out)) Curves(in, *folder, out);
+      if (const auto run = Find(in, out)) Curves(in, run->folder, out);
     });
     server_->Get("/api/calculate", [](const Request& in, Response& out) {
       const auto answer =
@@ -324,19 +324,24 @@ class Board::Impl {
                 : fmt::format("event: all\ndata: [{}]\n\n", all);
   }
 
-  // The folder of the run that is asked for: one of those listed, so no path from a request is ever opened.
-  std::optional<std::filesystem::path> FolderOf(const Request& in, Response& out) {
+  // The run that is asked for: one of those listed, so no path from a request is ever opened.
+  struct Listed {
+    std::filesystem::path folder;
+    std::string text;  // as the page is told
+  };
+  std::optional<Listed> Find(const Request& in, Response& out) {
     const std::string id = in.get_param_value("run");
     for (int turn = 0; turn < 2; ++turn) {
       const auto now = Now();
-      if (const auto found = now->folders.find(id); found != now->folders.end()) return found->second;
+      if (const auto found = now->folders.find(id); found != now->folders.end())
+        return Listed{found->second, now->runs.at(id)};
       if (turn == 0) (void)List();
     }
     Refuse(out, 404, Fail(Code::kNotFound, "{}: no such run", id.substr(0, 200)));
     return std::nullopt;
   }
 
-  void Detail(const std::string& id, const std::filesystem::path& folder, Response& out) {
+  void Detail(const std::string& run, const std::filesystem::path& folder, Response& out) {
     const auto trace = traces_.Get(folder);
     const auto text = [&](const char* name) {
       const auto read = ReadWhole(folder / name, kLargestText);
@@ -347,7 +352,7 @@ class Board::Impl {
       for (const std::string& name : (*trace)->names)
         if (name != "round") columns.push_back(name);
     Answer(out, 200,
-           {{"run", json::parse(Now()->runs.at(id))},
+           {{"run", json::parse(run)},
             {"columns", columns},
             {"config", text("config.toml")},
             {"certificate", text("certificate.txt")}});
