@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -12,29 +11,18 @@
 #include "board/calculator.h"
 #include "board/trace_cache.h"
 #include "experiment/json_number.h"
-#include "experiment/run.h"
+#include "experiment/test_runs.h"
 #include "privacy/gdp.h"
 
 namespace tacit {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
-class Boards : public testing::Test {
+class Boards : public TestRuns {
  protected:
-  void SetUp() override {
-    home_ = fs::temp_directory_path() / fmt::format("tacit_board_{}", ::getpid());
-    fs::remove_all(home_);
-    fs::create_directories(home_ / "runs");
-  }
-  void TearDown() override {
-    if (board_) board_->Stop();
-    if (serve_.joinable()) serve_.join();
-    fs::remove_all(home_);
-  }
-  void Train(const char* name) {
-    const auto c = ParseConfig(fmt::format(R"(
+  Boards()
+      : TestRuns(R"(
 [data]
 source = "synthetic-logistic"
 rows = 200
@@ -49,16 +37,13 @@ delta = 1e-4
 [algorithm]
 name = "primal-dual"
 rounds = 6
-[experiment]
-output = "{}"
-name = "{}"
-)",
-                                           (home_ / "runs").string(), name),
-                               "run.toml", {});
-    ASSERT_TRUE(c.ok()) << c.error().message;
-    const auto r = tacit::Train(*c);
-    ASSERT_TRUE(r.ok()) << r.error().message;
+)") {}
+  void TearDown() override {
+    if (board_) board_->Stop();
+    if (serve_.joinable()) serve_.join();
+    TestRuns::TearDown();
   }
+  void Train(const char* name) const { Good(Make({{"experiment.name", name}})); }
   void Open(std::optional<std::string> token = std::nullopt) {
     auto board = Board::Open({.roots = {home_ / "runs"}, .port = 0, .token = std::move(token)});
     ASSERT_TRUE(board.ok()) << board.error().message;
@@ -75,7 +60,6 @@ name = "{}"
     return r ? json::parse(r->body) : json();
   }
 
-  fs::path home_;
   std::unique_ptr<Board> board_;
   std::thread serve_;
 };
