@@ -91,6 +91,8 @@ const CLI::App* FindVerb(const CLI::App&, std::string_view name);      // nullpt
 int PrintJson(const nlohmann::json&);            // to stdout; returns 0
 void Warn(const std::string& sentence);          // to stderr, marked as a warning
 std::string MainHelp(const CLI::App&);
+// tacit.1 and tacit-VERB.1, to be read with man; the names of the files.
+Result<std::vector<std::string>> WriteManual(const CLI::App&, const std::string& folder);
 extern const char* const kExitCodes;
 
 // The first Ctrl-C sets the flag, the second ends the process.

@@ -436,6 +436,27 @@ TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
   EXPECT_NE(Run({"options", "--markdown"}).out.find("| `epsilon` |"), std::string::npos);
 }
 
+TEST_F(CliTest, ManualPagesOfEveryVerbAreWellFormed) {
+  const json made = RunJson({"help", "--man", "man"});
+  const std::string main = Slurp(home_ / "man/tacit.1");
+  for (const char* part : {".TH \"TACIT\" 1", ".SH ENVIRONMENT", "TACIT_DATA", ".BR tacit\\-train (1)"})
+    EXPECT_NE(main.find(part), std::string::npos) << part;
+  const bool groff = std::system("command -v groff >/dev/null") == 0;  // NOLINT(concurrency-mt-unsafe)
+  for (const json& page : made["pages"]) {
+    SCOPED_TRACE(page.get<std::string>());
+    const fs::path file = home_ / "man" / page.get<std::string>();
+    EXPECT_NE(Slurp(file).find(".SH SYNOPSIS"), std::string::npos);
+    if (!groff) continue;  // its warnings are about macros and requests it does not know
+    const std::string to = (home_ / "groff.txt").string();
+    EXPECT_EQ(
+        std::system(fmt::format("groff -K utf8 -man -Tutf8 -wall -z {} 2>{}", file.string(), to)  // NOLINT
+                        .c_str()),
+        0);
+    EXPECT_EQ(Slurp(to), "");
+  }
+  EXPECT_EQ(Run({"help", "train", "--man", "man"}).code, 2);
+}
+
 TEST_F(CliTest, CompletionScriptsParse) {
   const Outcome script = Run({"completion", "bash"});
   ASSERT_EQ(script.code, 0);

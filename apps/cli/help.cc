@@ -19,12 +19,24 @@ void AddVersion(CLI::App& app, Invocation& run) {
 
 void AddHelp(CLI::App& app, Invocation& run) {
   CLI::App* verb = AddVerb(app, run, "help", "this overview, or one verb, or exit-codes",
-                           "  tacit help train\n  tacit help account gaussian\n  tacit help exit-codes\n");
+                           "  tacit help train\n  tacit help account gaussian\n  tacit help exit-codes\n"
+                           "  tacit help --man man && man -l man/tacit-train.1\n");
+  auto manual = std::make_shared<std::string>();
+  verb->add_option("--man", *manual, "write the manual pages, one a verb, into DIR")->type_name("DIR");
   auto words = std::make_shared<std::vector<std::string>>();
   verb->add_option("topic", *words, "a verb, or exit-codes")->type_name("VERB")->expected(0, 2);
-  verb->callback([words, &run, &app] {
-    run.action = [words, &run, &app]() -> Result<int> {
+  verb->callback([words, manual, &run, &app] {
+    run.action = [words, manual, &run, &app]() -> Result<int> {
       TACIT_OK(run.common.ExpectNoSets("help"));
+      if (!manual->empty()) {
+        if (!words->empty())
+          return Fail(Code::kInvalidArgument, "{}: --man writes the pages of all verbs; leave it out",
+                      words->front());
+        TACIT_TRY(const std::vector<std::string> pages, WriteManual(app, *manual));
+        if (run.common.json) return PrintJson({{"folder", *manual}, {"pages", pages}});
+        fmt::print("{} pages in {}\n", pages.size(), *manual);
+        return 0;
+      }
       std::string text = MainHelp(app);
       if (!words->empty() && words->front() == "exit-codes") {
         text = kExitCodes;

@@ -92,7 +92,8 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
 }
 
 // A page of what has been run so far; runs nothing.
-Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<const Figure*>& figures) {
+Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<const Figure*>& figures,
+                    const std::vector<Figure>& all) {
   std::vector<FigureRecord> records;
   std::vector<std::string> missing;
   for (const Figure* figure : figures) {
@@ -120,7 +121,14 @@ Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<
   std::filesystem::create_directories(folder / "gallery", ec);
   for (const FigureRecord& r : records)
     TACIT_OK(WriteWhole(folder / "gallery" / (FlatName(r.figure) + ".svg"), FigureSvg(r)));
-  TACIT_OK(WriteWhole(folder / "gallery.md", GalleryMarkdown(records, "gallery")));
+  // What was run elsewhere, or is being run again, stays on the page.
+  std::vector<GalleryEntry> entries;
+  if (auto page = ReadWhole(folder / "gallery.md"); page.ok()) entries = GalleryEntries(*page);
+  for (const FigureRecord& r : records) Put(entries, MakeEntry(r, "gallery"));
+  std::erase_if(entries, [&](const GalleryEntry& e) {  // figures that are no more
+    return std::none_of(all.begin(), all.end(), [&](const Figure& f) { return FlatName(f) == e.anchor; });
+  });
+  TACIT_OK(WriteWhole(folder / "gallery.md", GalleryMarkdown(entries)));
   if (common.json) {
     nlohmann::json names = nlohmann::json::array();
     for (const FigureRecord& r : records) names.push_back(r.figure.name);
@@ -128,7 +136,7 @@ Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<
   }
   fmt::print("{} figures in {}\n", records.size(), (folder / "gallery.md").string());
   if (!common.quiet)
-    for (const std::string& name : missing) fmt::print(stderr, "left out: {}\n", name);
+    for (const std::string& name : missing) fmt::print(stderr, "as it was: {}\n", name);
   return 0;
 }
 
@@ -146,7 +154,7 @@ Result<int> Run(const Common& common, const Arguments& a) {
     return Fail(Code::kNotFound, "{}: no such figure; {}", a.figure,
                 near.empty() ? "`tacit reproduce --list` names them" : fmt::format("did you mean {}?", near));
   }
-  if (!a.gallery.empty()) return Gallery(common, a, chosen);
+  if (!a.gallery.empty()) return Gallery(common, a, chosen, figures);
   nlohmann::json documents = nlohmann::json::array();
   std::size_t failed = 0;
   bool interrupted = false;

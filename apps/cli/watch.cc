@@ -103,21 +103,10 @@ class Watcher {
 
  private:
   Status More() {
-    TACIT_TRY(Trace next, ReadTrace(folder_, offset_));
-    offset_ = next.next_offset;
+    TACIT_TRY(const Trace next, ReadTrace(folder_, all_));
     if (next.from_start) all_ = Trace{};
     fresh_from_ = all_.rows();
-    for (std::size_t c = 0; c < next.names.size(); ++c) {
-      auto at = std::find(all_.names.begin(), all_.names.end(), next.names[c]);
-      if (at == all_.names.end()) {
-        all_.names.push_back(next.names[c]);
-        all_.columns.emplace_back(fresh_from_, NAN);
-        at = all_.names.end() - 1;
-      }
-      auto& into = all_.columns[static_cast<std::size_t>(at - all_.names.begin())];
-      into.insert(into.end(), next.columns[c].begin(), next.columns[c].end());
-    }
-    for (auto& column : all_.columns) column.resize(fresh_from_ + next.rows(), NAN);
+    Append(all_, next);
     return Ok{};
   }
 
@@ -195,7 +184,6 @@ class Watcher {
   fs::path folder_;
   bool utf8_;
   Trace all_;
-  std::uint64_t offset_ = 0;
   std::size_t fresh_from_ = 0;
   std::optional<Clock::time_point> began_;
   std::uint64_t first_ = 0;

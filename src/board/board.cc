@@ -28,7 +28,6 @@ using httplib::Request, httplib::Response;
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr const char* kCookie = "tacit_board";
 constexpr std::size_t kShortestToken = 16;
 constexpr std::uintmax_t kLargestText = std::uintmax_t{4} << 20;  // of a config or a certificate
 
@@ -48,8 +47,8 @@ bool Same(const std::string& a, const std::string& b) {
 }
 
 // The value of a cookie, among "a=1; b=2".
-std::string CookieOf(const Request& in) {
-  const std::string all = in.get_header_value("Cookie"), name = std::string(kCookie) + "=";
+std::string CookieOf(const Request& in, const std::string& cookie) {
+  const std::string all = in.get_header_value("Cookie"), name = cookie + "=";
   for (std::size_t at = 0; at < all.size();) {
     const std::size_t end = std::min(all.find(';', at), all.size());
     while (at < end && all[at] == ' ') ++at;
@@ -150,6 +149,9 @@ class Board::Impl {
   }
 
  private:
+  // Browsers keep cookies by host and not by port: two boards of one host have two names.
+  std::string Cookie() const { return fmt::format("tacit_board_{}", port_); }
+
   void Routes() {
     server_->set_pre_routing_handler([this](const Request& in, Response& out) { return Admit(in, out); });
     const auto page = [this](const char* path, std::string_view text, const char* type) {
@@ -210,7 +212,7 @@ class Board::Impl {
     }
     if (in.path == "/login" && in.method == "POST") return Unhandled;
     if (in.path == "/app.css") return Unhandled;
-    if (Same(CookieOf(in), *options_.token)) return Unhandled;
+    if (Same(CookieOf(in, Cookie()), *options_.token)) return Unhandled;
     if (in.path == "/" && Same(in.get_param_value("token"), *options_.token)) {
       Enter(out);
       return Handled;
@@ -226,7 +228,7 @@ class Board::Impl {
   void Enter(Response& out) const {
     if (options_.token)
       out.set_header("Set-Cookie",
-                     fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", kCookie, *options_.token,
+                     fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict{}", Cookie(), *options_.token,
                                  options_.certificate.empty() ? "" : "; Secure"));
     out.set_redirect("/", 303);
   }

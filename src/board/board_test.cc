@@ -121,7 +121,9 @@ TEST_F(Boards, ATokenOpensAndNothingElseDoes) {
   for (const char* path : {"/api/runs", "/api/events", "/api/calculate", "/app.js"})
     EXPECT_EQ(Get(path)->status, 401) << path;
   EXPECT_EQ(Get("/api/runs?token=" + token)->status, 401);      // only the page takes it from its address
-  EXPECT_EQ(Get("/api/runs", {{"Cookie", "tacit_board=" + token.substr(1)}})->status, 401);
+  EXPECT_EQ(Get("/api/runs", {{"Cookie", fmt::format("tacit_board_{}={}", board_->port(), token.substr(1))}})
+                ->status,
+            401);
   const auto entered = Get("/?token=" + token);
   EXPECT_EQ(entered->status, 303);
   const std::string cookie = entered->get_header_value("Set-Cookie");

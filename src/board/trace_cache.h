@@ -5,14 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/result.h"
 #include "view/trace.h"
 
 namespace tacit {
-
-// The rows of `more` after those of `trace`; columns that one of them lacks are NaN there.
-void Append(Trace& trace, const Trace& more);
 
 class TraceCache {
  public:
@@ -21,12 +19,15 @@ class TraceCache {
 
  private:
   struct Entry {
-    std::filesystem::path folder;
-    std::shared_ptr<const Trace> trace;
+    std::mutex mutex;  // held while its file is read; others are served meanwhile
+    std::shared_ptr<const Trace> trace = std::make_shared<const Trace>();
   };
+  std::shared_ptr<Entry> Find(const std::filesystem::path& folder);
+
   std::size_t traces_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the one asked for last in front
+  std::list<std::pair<std::filesystem::path, std::shared_ptr<Entry>>>
+      entries_;  // the one asked for last in front
 };
 
 }  // namespace tacit

@@ -277,7 +277,52 @@ nlohmann::json ToJson(const FigureRecord& r) {
           {"claims", claims}};
 }
 
-std::string GalleryMarkdown(const std::vector<FigureRecord>& records, const std::string& pictures) {
+GalleryEntry MakeEntry(const FigureRecord& r, const std::string& pictures) {
+  std::map<Verdict::Kind, std::size_t> count;
+  for (const Verdict& v : r.verdicts) ++count[v.kind];
+  GalleryEntry e;
+  e.anchor = FlatName(r.figure);
+  e.line = fmt::format("| [{}](#{}) | {} | {} | {} | {} | {} |\n", MarkdownEscaped(r.figure.name), e.anchor,
+                       count[Verdict::Kind::kHolds], count[Verdict::Kind::kFails],
+                       count[Verdict::Kind::kUntested], CertifiedText(r), RunsText(r));
+  e.section = fmt::format("\n<a id=\"{}\"></a>\n## {}\n\n", e.anchor, MarkdownEscaped(r.figure.name));
+  if (!r.figure.title.empty()) e.section += MarkdownEscaped(r.figure.title) + "\n";
+  if (!r.figure.paper.empty()) e.section += fmt::format("({})\n", MarkdownEscaped(r.figure.paper));
+  e.section += fmt::format("\n<img src=\"{0}/{1}.svg\" width=\"640\" alt=\"{2}\">\n\n", pictures, e.anchor,
+                           HtmlEscaped(r.figure.title));
+  e.section += VerdictMarkdown(r);
+  return e;
+}
+
+void Put(std::vector<GalleryEntry>& entries, GalleryEntry entry) {
+  const auto at = std::lower_bound(entries.begin(), entries.end(), entry.anchor,
+                                   [](const GalleryEntry& e, const std::string& a) { return e.anchor < a; });
+  if (at != entries.end() && at->anchor == entry.anchor)
+    *at = std::move(entry);
+  else
+    entries.insert(at, std::move(entry));
+}
+
+std::vector<GalleryEntry> GalleryEntries(std::string_view page) {
+  constexpr std::string_view kSection = "\n<a id=\"";
+  std::vector<GalleryEntry> entries;
+  for (std::size_t at = page.find(kSection); at != std::string_view::npos;) {
+    const std::size_t name = at + kSection.size(), quote = page.find('"', name),
+                      end = page.find(kSection, name);
+    if (quote == std::string_view::npos) break;
+    GalleryEntry e{std::string(page.substr(name, quote - name)), {}, std::string(page.substr(at, end - at))};
+    const std::string link = fmt::format("](#{}) |", e.anchor);
+    if (const std::size_t row = page.find(link); row < at) {
+      const std::size_t begin = page.rfind('\n', row) + 1;  // after npos: 0
+      e.line = std::string(page.substr(begin, page.find('\n', row) + 1 - begin));
+      Put(entries, std::move(e));
+    }
+    at = end;
+  }
+  return entries;
+}
+
+std::string GalleryMarkdown(const std::vector<GalleryEntry>& entries) {
   std::string out =
       "# Gallery\n\n"
       "Published figures, run again by `tacit reproduce`, with what was said of them and what came of it. A\n"
@@ -286,21 +331,8 @@ std::string GalleryMarkdown(const std::vector<FigureRecord>& records, const std:
       "This page and its pictures are written by `tacit reproduce --gallery`.\n\n"
       "| figure | claims that hold | do not | not tested | certified | runs "
       "|\n|---|---:|---:|---:|---|---|\n";
-  for (const FigureRecord& r : records) {
-    std::map<Verdict::Kind, std::size_t> count;
-    for (const Verdict& v : r.verdicts) ++count[v.kind];
-    out += fmt::format("| [{}](#{}) | {} | {} | {} | {} | {} |\n", MarkdownEscaped(r.figure.name),
-                       FlatName(r.figure), count[Verdict::Kind::kHolds], count[Verdict::Kind::kFails],
-                       count[Verdict::Kind::kUntested], CertifiedText(r), RunsText(r));
-  }
-  for (const FigureRecord& r : records) {
-    out += fmt::format("\n<a id=\"{}\"></a>\n## {}\n\n", FlatName(r.figure), MarkdownEscaped(r.figure.name));
-    if (!r.figure.title.empty()) out += MarkdownEscaped(r.figure.title) + "\n";
-    if (!r.figure.paper.empty()) out += fmt::format("({})\n", MarkdownEscaped(r.figure.paper));
-    out += fmt::format("\n<img src=\"{0}/{1}.svg\" width=\"640\" alt=\"{2}\">\n\n", pictures,
-                       FlatName(r.figure), HtmlEscaped(r.figure.title));
-    out += VerdictMarkdown(r);
-  }
+  for (const GalleryEntry& e : entries) out += e.line;
+  for (const GalleryEntry& e : entries) out += e.section;
   return out;
 }
 

@@ -3,6 +3,7 @@
 // Pictures and verdicts of published figures that were run again (experiment/reproduce.h).
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,8 +38,18 @@ std::string CertifiedText(const FigureRecord&);  // "ε ≤ 2", "ε ≤ 0.5 to 8
 // The claims with published and own figures, as Markdown, and as JSON.
 std::string VerdictMarkdown(const FigureRecord&);
 nlohmann::json ToJson(const FigureRecord&);
-// One page of many figures, with pictures at `pictures`/<paper>-<figure>.svg relative to it.
-std::string GalleryMarkdown(const std::vector<FigureRecord>&, const std::string& pictures);
+// One page of many figures: a line of a table, and a section with the picture at
+// `pictures`/<paper>-<figure>.svg relative to the page. Entries are read back from a page, so that figures
+// run elsewhere keep theirs.
+struct GalleryEntry {
+  std::string anchor;  // "primal-dual-fig2"
+  std::string line, section;
+};
+GalleryEntry MakeEntry(const FigureRecord&, const std::string& pictures);
+void Put(std::vector<GalleryEntry>&, GalleryEntry);  // in the order of anchors; replaces its like
+std::vector<GalleryEntry> GalleryEntries(
+    std::string_view page);  // of GalleryMarkdown; what it cannot read is left out
+std::string GalleryMarkdown(const std::vector<GalleryEntry>&);
 std::string FlatName(const Figure&);  // "primal-dual-fig2"
 
 }  // namespace tacit

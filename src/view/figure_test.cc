@@ -93,9 +93,34 @@ TEST(FigureRecord, SaysWhatIsCertifiedAndNeverLess) {
 TEST(Gallery, IsMarkdownWithEscapedNames) {
   const FigureRecord r =
       Record({}, {Point({}, {{"loss", {1, 0, 1}}, {"certified_epsilon", {1, 0, 1}}})}, {"loss"});
-  const std::string page = GalleryMarkdown({r}, "gallery");
+  const std::string page = GalleryMarkdown({MakeEntry(r, "gallery")});
   EXPECT_EQ(page.find("<1>"), std::string::npos) << page;
   EXPECT_NE(page.find("A &quot;title&quot; &amp; more"), std::string::npos);
+}
+
+TEST(Gallery, FiguresThatWereRunElsewhereKeepTheirPlace) {
+  const FigureRecord one =
+      Record({}, {Point({}, {{"loss", {1, 0, 1}}, {"certified_epsilon", {1, 0, 1}}})}, {"loss"});
+  FigureRecord b = one, a = one, d = one;
+  a.figure.name = "p/a";
+  b.figure.name = "p/b";
+  d.figure.name = "p/d";
+  std::vector<GalleryEntry> entries;
+  for (const FigureRecord* r : {&d, &a, &b}) Put(entries, MakeEntry(*r, "gallery"));
+  const std::string page = GalleryMarkdown(entries);
+  const std::vector<GalleryEntry> read = GalleryEntries(page);
+  ASSERT_EQ(read.size(), 3u);
+  EXPECT_EQ(read[0].anchor, "p-a");
+  EXPECT_EQ(GalleryMarkdown(read), page) << "what is read back is what was written";
+
+  std::vector<GalleryEntry> changed = read;
+  b.quick = true;
+  Put(changed, MakeEntry(b, "gallery"));
+  ASSERT_EQ(changed.size(), 3u);
+  EXPECT_NE(changed[1].line, read[1].line);
+  EXPECT_EQ(changed[0].section, read[0].section);
+  EXPECT_EQ(changed[2].section, read[2].section);
+  EXPECT_TRUE(GalleryEntries("# Something else\n\n<a id=\"x\"></a>\n").empty());
 }
 
 }  // namespace

@@ -54,7 +54,14 @@ std::string Lines(const std::string& text) {
 std::string Folded(const std::string& summary, const std::string& inside) {
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", HtmlEscaped(summary), inside);
 }
-std::string Listing(const std::string& text) { return "<pre><code>" + Lines(text) + "</code></pre>\n"; }
+// What may be wider than the page scrolls, by keyboard too.
+std::string Listing(const std::string& text) {
+  return "<pre tabindex=\"0\"><code>" + Lines(text) + "</code></pre>\n";
+}
+std::string Wide(const std::string& table, const char* what) {
+  return fmt::format("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">{}</div>\n", what,
+                     table);
+}
 
 // A word for a shell: nothing in it is expanded.
 std::string ShellQuoted(const std::string& text) {
@@ -82,8 +89,8 @@ std::string Privacy(const std::vector<RunGroup>& groups) {
     }
   return "<p>Claimed is what the method's authors state for such a run; certified is what was proved for the "
          "noise that "
-         "was really added, rounded up. ∞ means that nothing is promised.</p>\n<div class=\"wide\">" +
-         ToHtml(t, "Claimed and certified") + "</div>\n" + certificates;
+         "was really added, rounded up. ∞ means that nothing is promised.</p>\n" +
+         Wide(ToHtml(t, "Claimed and certified"), "Claimed and certified") + certificates;
 }
 
 std::string Configs(const std::vector<RunGroup>& groups) {
@@ -104,7 +111,7 @@ std::string Configs(const std::vector<RunGroup>& groups) {
     if (t.rows.empty())
       out += "<p>The configs do not differ in anything that shapes a run.</p>\n";
     else
-      out += "<div class=\"wide\">" + ToHtml(t, "What differs") + "</div>\n";
+      out += Wide(ToHtml(t, "What differs"), "What differs");
   }
   for (const RunGroup& g : groups)
     if (const auto text = ReadWhole(g.runs.front().folder / "config.toml", kLargest); text.ok())
@@ -112,21 +119,29 @@ std::string Configs(const std::vector<RunGroup>& groups) {
   return out;
 }
 
-std::string Again(const std::vector<RunGroup>& groups, const std::string& version) {
+// That made the run, as its certificate says; before there is one: this program.
+std::string VersionOf(const RunSummary& r, const std::string& here) {
+  const auto text = ReadWhole(r.folder / "certificate.json", kLargest);
+  if (!text.ok()) return here;
+  const auto document = nlohmann::json::parse(*text, nullptr, false);
+  const auto version = document.is_object() ? document.find("tacit") : document.end();
+  return version != document.end() && version->is_string() ? Printable(version->get<std::string>()) : here;
+}
+
+std::string Again(const std::vector<RunGroup>& groups, const std::string& here) {
   std::string commands;
   bool entropy = false;
   for (const RunGroup& g : groups) {
     entropy |= PlainValue(g.settings, "privacy.noise") != "replayable";
     for (const RunSummary& r : g.runs)
-      commands += fmt::format("tacit train {}  # seed {}\n", ShellQuoted((r.folder / "config.toml").string()),
-                              r.seed);
+      commands += fmt::format("tacit train {}  # seed {}, by tacit {}\n",
+                              ShellQuoted((r.folder / "config.toml").string()), r.seed, VersionOf(r, here));
   }
   std::string checks;
   for (const RunGroup& g : groups)
     for (const RunSummary& r : g.runs)
       checks += fmt::format("tacit verify {}\n", ShellQuoted(r.folder.string()));
-  return fmt::format("<p>With tacit {}, where the data are:</p>\n", HtmlEscaped(version)) +
-         Listing(commands) +
+  return "<p>With the version that is named, where the data are:</p>\n" + Listing(commands) +
          (entropy ? "<p>The noise came from the operating system's entropy, so that another run differs in "
                     "its last "
                     "digits; with <code>privacy.noise = \"replayable\"</code> it would be the same bit for "
@@ -141,7 +156,7 @@ std::string Again(const std::vector<RunGroup>& groups, const std::string& versio
 std::string Pictured(const Chart& chart, const std::string& id) {
   return "<figure>\n" + ChartInPage(chart, id) +
          Folded("The figures of this picture",
-                "<div class=\"wide\">" + ChartTable(chart, kTableRows) + "</div>\n") +
+                Wide(ChartTable(chart, kTableRows), "The figures of the curves")) +
          "</figure>\n";
 }
 
@@ -245,8 +260,8 @@ std::string ReportHtml(const std::vector<RunGroup>& groups, const ReportOptions&
     body +=
         fmt::format("<p class=\"soft\">{}, {} mode, on {}; started {}</p>\n", HtmlEscaped(first.algorithm),
                     HtmlEscaped(first.mode), HtmlEscaped(first.data), HtmlEscaped(first.started));
-  body += "<section aria-labelledby=\"final\">\n<h2 id=\"final\">Final figures</h2>\n<div class=\"wide\">" +
-          ToHtml(FinalTable(groups, {}), "") + "</div>\n</section>\n";
+  body += "<section aria-labelledby=\"final\">\n<h2 id=\"final\">Final figures</h2>\n" +
+          Wide(ToHtml(FinalTable(groups, {}), ""), "Final figures") + "</section>\n";
   const std::vector<Chart> charts = ReportCharts(groups, options.band);
   body += "<section aria-labelledby=\"curves\">\n<h2 id=\"curves\">Curves</h2>\n";
   if (charts.empty()) body += "<p>No round was traced.</p>\n";

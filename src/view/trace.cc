@@ -155,16 +155,26 @@ const std::vector<double>* Trace::column(std::string_view name) const {
   return at == names.end() ? nullptr : &columns[static_cast<std::size_t>(at - names.begin())];
 }
 
-Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offset) {
+Result<Trace> ReadTrace(const std::filesystem::path& folder, const Trace& before) {
   Trace trace;
   const std::filesystem::path file = folder / "trace.jsonl";
   std::error_code ec;
-  const std::uintmax_t size = std::filesystem::file_size(file, ec);
-  if (ec == std::errc::no_such_file_or_directory) return trace;
-  if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
-  if (offset > size) offset = 0;
-  trace.from_start = offset == 0;
+  if (!std::filesystem::exists(file, ec)) {
+    if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
+    return trace;
+  }
   std::ifstream in(file, std::ios::binary);
+  std::uint64_t offset = before.next_offset;
+  if (const std::string& last = before.last_line; offset > 0) {
+    std::string there(last.size(), '\0');
+    in.seekg(static_cast<std::streamoff>(offset - last.size()));
+    in.read(there.data(), static_cast<std::streamsize>(there.size()));
+    if (!in || there != last) {
+      offset = 0;
+      in.clear();
+    }
+  }
+  trace.from_start = offset == 0;
   in.seekg(static_cast<std::streamoff>(offset));
   if (!in) return Fail(Code::kIo, "{}: cannot be read", file.string());
   Parser parser(trace);
@@ -178,6 +188,7 @@ Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offse
     std::string_view rest(buffer.data(), have);
     for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       parser.Line(rest.substr(0, end));
+      trace.last_line.assign(rest.substr(0, end + 1));
       offset += end + 1;
       rest.remove_prefix(end + 1);
     }
@@ -185,7 +196,27 @@ Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offse
     buffer.erase(0, have - kept);
   }
   trace.next_offset = offset;
+  if (trace.last_line.empty() && !trace.from_start) trace.last_line = before.last_line;
   return trace;
+}
+
+void Append(Trace& trace, const Trace& more) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const std::size_t before = trace.rows(), rows = before + more.rows();
+  for (const std::string& name : more.names)
+    if (trace.column(name) == nullptr) {
+      trace.names.push_back(name);
+      trace.columns.emplace_back(before, none);
+    }
+  for (std::size_t k = 0; k < trace.names.size(); ++k) {
+    const std::vector<double>* from = more.column(trace.names[k]);
+    if (from != nullptr)
+      trace.columns[k].insert(trace.columns[k].end(), from->begin(), from->end());
+    else
+      trace.columns[k].resize(rows, none);
+  }
+  trace.next_offset = more.next_offset;
+  trace.last_line = more.last_line;
 }
 
 Result<Trace> ReadLastOfTrace(const std::filesystem::path& folder) {

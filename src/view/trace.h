@@ -18,15 +18,19 @@ struct Trace {
   std::vector<std::string> names;
   std::vector<std::vector<double>> columns;
   std::uint64_t next_offset = 0;  // bytes read: where to go on when a run has written more
+  std::string last_line = {};     // of those that were read, the end of line included
   bool from_start = true;         // these rows begin with the run's first one
   std::size_t rows() const { return columns.empty() ? 0 : columns.front().size(); }
   const std::vector<double>* column(std::string_view name) const;  // nullptr: none
 };
 
-// Reads whole lines from `offset`; a line that is still being written is left for the next call, one that
-// cannot be understood is passed over. A file shorter than `offset` was cut back when its run went on from a
-// checkpoint: it is read from the beginning. No file yet: no rows.
-Result<Trace> ReadTrace(const std::filesystem::path& folder, std::uint64_t offset = 0);
+// Reads whole lines; a line that is still being written is left for the next call, one that cannot be
+// understood is passed over. After `before`, what it holds is left out; but a file that no longer has its
+// last line where it was, because its run went on from an earlier checkpoint, is read from the beginning. No
+// file yet: no rows.
+Result<Trace> ReadTrace(const std::filesystem::path& folder, const Trace& before = {});
+// The rows of `more` after those of `trace`; columns that one of them lacks are NaN there.
+void Append(Trace& trace, const Trace& more);
 // The last whole line only, however long the trace is; no rows if there is none.
 Result<Trace> ReadLastOfTrace(const std::filesystem::path& folder);
 

@@ -53,13 +53,26 @@ TEST_F(TraceTest, GoesOnWhereItEnded) {
   EXPECT_EQ(t->rows(), 1u);
   EXPECT_EQ(t->next_offset, 12u);
   Write("nd\":2}\n", std::ios::app);
-  t = ReadTrace(home_, t->next_offset);
+  t = ReadTrace(home_, *t);
   EXPECT_EQ(*t->column("round"), std::vector<double>{2});
   EXPECT_FALSE(t->from_start);
   Write("{\"round\":5}\n");                      // cut back
-  t = ReadTrace(home_, t->next_offset);
+  t = ReadTrace(home_, *t);
   EXPECT_TRUE(t->from_start);
   EXPECT_EQ(*t->column("round"), std::vector<double>{5});
+}
+
+TEST_F(TraceTest, AFileThatWasCutBackAndGrewPastItsOldEndIsReadAgain) {
+  Write("{\"round\":1,\"loss\":4}\n{\"round\":2,\"loss\":3}\n");
+  const auto before = ReadTrace(home_);
+  Write("{\"round\":1,\"loss\":4}\n{\"round\":2,\"loss\":2}\n{\"round\":3,\"loss\":1}\n");
+  const auto t = ReadTrace(home_, *before);
+  EXPECT_TRUE(t->from_start);
+  EXPECT_EQ(*t->column("loss"), (std::vector<double>{4, 2, 1}));
+  const auto same = ReadTrace(home_, *t);        // nothing new, twice
+  EXPECT_EQ(same->rows(), 0u);
+  EXPECT_FALSE(same->from_start);
+  EXPECT_EQ(ReadTrace(home_, *same)->rows(), 0u);
 }
 
 TEST_F(TraceTest, LinesThatAreNoneArePassedOver) {

@@ -83,7 +83,7 @@ function train(name, settings) {
 async function open(url, options = {}) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
-  const own = new URL(url).origin;
+  const own = url.startsWith('file:') ? url : new URL(url).origin;
   page.on('console', m => {
     if (m.type() === 'error') complaints.push(`console: ${m.text()}`);
   });
@@ -244,6 +244,21 @@ for (const [width, height, scheme] of [[360, 740, 'light'], [1280, 800, 'dark'],
     await page.getByRole('link', {name: 'Privacy calculator'}).click();
     await page.locator('#answer .figure').waitFor();
     await whole('the calculator');
+    nothingWrong();
+    await page.context().close();
+  });
+
+for (const scheme of ['light', 'dark'])
+  test(`a report is accessible and asks for nothing, ${scheme}`, async () => {
+    const file = join(home, 'report.html');
+    const made = spawnSync(program, ['report', runs, '-o', file, '--quiet'], {encoding: 'utf8'});
+    assert.equal(made.status, 0, made.stdout + made.stderr);
+    const page = await open(`file://${file}`, {viewport: {width: 360, height: 740}, colorScheme: scheme});
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(over <= 0, `the report is ${over} pixels too wide`);
+    const axe = await new AxeBuilder({page}).analyze();
+    assert.deepEqual(axe.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' ')}`), []);
+    assert.ok((await page.pdf({format: 'A4'})).length > 10000);
     nothingWrong();
     await page.context().close();
   });
