@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct Arguments {
-  std::vector<std::string> runs;
+  std::vector<std::string> runs, legend;
   std::string x = "rounds", y = "loss", out, band = "range", title;
   bool log_x = false, log_y = false;
   int width = 720, height = 400;
@@ -75,7 +75,7 @@ Result<int> Plot(const Common& common, const Arguments& a) {
   if (std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end())
     return Fail(Code::kInvalidArgument,
                 "-o {}: the name must end in .svg, .png or .pdf, or for a table in .md or .tex", a.out);
-  TACIT_TRY(const std::vector<RunGroup> groups, GroupsNamed(a.runs));
+  TACIT_TRY(const std::vector<RunGroup> groups, GroupsNamed(a.runs, a.legend));
   std::string bytes;
   std::vector<std::string> left_out;
   std::size_t shown = groups.size();
@@ -112,7 +112,7 @@ Result<int> Plot(const Common& common, const Arguments& a) {
 
 Result<int> Report(const Common& common, const Arguments& a) {
   TACIT_OK(common.ExpectNoSets("report"));
-  TACIT_TRY(const std::vector<RunGroup> groups, GroupsNamed(a.runs));
+  TACIT_TRY(const std::vector<RunGroup> groups, GroupsNamed(a.runs, a.legend));
   TACIT_TRY(const Band band, BandNamed(a.band));
   const std::string out = a.out.empty() ? "report.html" : a.out;
   const std::string page = ReportHtml(groups, {.version = TACIT_VERSION, .band = band});
@@ -128,7 +128,22 @@ Result<int> Report(const Common& common, const Arguments& a) {
 
 }  // namespace
 
-Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs) {
+Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
+                                          const std::vector<std::string>& legend) {
+  Config known;
+  for (const std::string& key : legend) {
+    std::vector<std::string> keys;
+    bool found = false;
+    for (const Section& s : Describe(known))
+      for (const Option& o : s.options()) {
+        keys.push_back(fmt::format("{}.{}", s.name(), o.key));
+        found |= keys.back() == key;
+      }
+    const std::string near = found ? "" : Nearest(key, keys);
+    if (!found)
+      return Fail(Code::kInvalidArgument, "--legend {}: no such key; {}", key,
+                  near.empty() ? "`tacit options` lists them" : fmt::format("did you mean {}?", near));
+  }
   std::vector<fs::path> folders;
   for (const std::string& name : runs) {
     TACIT_TRY(const fs::path folder, FindRun(name));
@@ -139,7 +154,7 @@ Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs) 
     std::reverse(found.begin(), found.end());  // the oldest first
     for (const RunSummary& s : found) folders.push_back(s.folder);
   }
-  return GroupRuns(folders);
+  return GroupRuns(folders, legend);
 }
 
 Result<Band> BandNamed(const std::string& name) {
@@ -164,6 +179,12 @@ void AddPlot(CLI::App& app, Invocation& run) {
   verb->add_option("--y", a->y, "what goes up; default: loss")->type_name("COLUMN");
   verb->add_flag("--log-x", a->log_x, "powers of ten to the right");
   verb->add_flag("--log-y", a->log_y, "powers of ten upwards");
+  verb->add_option("--legend", a->legend,
+                   "keys that name the curves, e.g. experiment.name; default: what differs")
+      ->type_name("KEY,...")
+      ->delimiter(',')
+      ->take_all()
+      ->expected(1);
   verb->add_option("--band", a->band,
                    "over the seeds: range (smallest to largest), std (± one deviation) or none")
       ->type_name("BAND")
@@ -190,6 +211,12 @@ void AddReport(CLI::App& app, Invocation& run) {
       "prints.\n");
   const auto a = std::make_shared<Arguments>();
   verb->add_option("run", a->runs, "runs, or folders that hold runs")->required()->type_name("RUN");
+  verb->add_option("--legend", a->legend,
+                   "keys that name the curves, e.g. experiment.name; default: what differs")
+      ->type_name("KEY,...")
+      ->delimiter(',')
+      ->take_all()
+      ->expected(1);
   verb->add_option("--band", a->band,
                    "over the seeds: range (smallest to largest), std (± one deviation) or none")
       ->type_name("BAND")

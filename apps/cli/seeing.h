@@ -11,7 +11,8 @@ void AddReport(CLI::App&, Invocation&);
 void AddWatch(CLI::App&, Invocation&);
 
 // The runs that arguments name: run folders, their names below runs/, or folders that hold runs.
-Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs);
+Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
+                                          const std::vector<std::string>& legend);
 Result<Band> BandNamed(const std::string&);  // range, std, none
 
 }  // namespace tacit::cli

@@ -58,6 +58,8 @@ TEST_F(ChartTest, RunsThatDifferInTheSeedAreOneCurve) {
   EXPECT_EQ((*groups)[0].runs.size(), 2u);
   EXPECT_EQ((*groups)[0].label, "epsilon = 2");
   EXPECT_EQ((*groups)[1].label, "epsilon = 4");
+  const auto named = GroupRuns({home_ / "a", home_ / "c"}, {"privacy.epsilon", "experiment.seed"});
+  EXPECT_EQ((*named)[1].label, "epsilon = 4, seed = 1") << "the keys that were asked for";
   const Curve c = CurveOf((*groups)[0], "bytes", "loss", Band::kRange);
   EXPECT_EQ(c.x, (std::vector<double>{30, 60, 90, 120}));
   EXPECT_EQ(c.y[0], 1.5);

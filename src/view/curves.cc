@@ -15,31 +15,26 @@ namespace fs = std::filesystem;
 std::string ShortKey(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 // What to name a group by: the values of the keys in which the groups differ, the telling ones first.
-std::string LabelOf(const Settings& settings, const std::vector<std::string>& keys) {
-  constexpr std::size_t kMost = 4;
-  std::string label;
-  std::size_t named = 0;
-  const auto add = [&](const std::string& text) {
-    label += (label.empty() ? "" : ", ") + text;
-    ++named;
-  };
-  const auto differs = [&](const char* key) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-  };
-  for (const char* key : {"algorithm.name", "data.source", "model.name"})
-    if (differs(key)) add(fs::path(PlainValue(settings, key)).filename().string());
-  if (differs("algorithm.mode")) add(PlainValue(settings, "algorithm.mode") + " mode");
-  for (const std::string& key : keys) {
-    if (key == "algorithm.name" || key == "data.source" || key == "model.name" || key == "algorithm.mode")
-      continue;
-    if (named >= kMost) break;
-    std::size_t alike = 0;
-    for (const std::string& other : keys) alike += ShortKey(other) == ShortKey(key) ? 1 : 0;
-    std::string value = PlainValue(settings, key);
-    if (value.ends_with(".0")) value.resize(value.size() - 2);
-    add(fmt::format("{} = {}", alike > 1 ? key : ShortKey(key), value));
-  }
-  return label;
+// A name stands for itself, a figure with its key.
+std::string Named(const Settings& settings, const std::string& key, const std::vector<std::string>& keys) {
+  std::string value = PlainValue(settings, key);
+  for (const char* name : {"algorithm.name", "data.source", "model.name", "experiment.name"})
+    if (key == name) return fs::path(value).filename().string();
+  if (key == "algorithm.mode") return value + " mode";
+  const auto alike = std::count_if(
+      keys.begin(), keys.end(), [&](const std::string& other) { return ShortKey(other) == ShortKey(key); });
+  if (value.ends_with(".0")) value.resize(value.size() - 2);
+  return fmt::format("{} = {}", alike > 1 ? key : ShortKey(key), value);
+}
+
+// The keys that a label names: names before figures, `most` of them but every name.
+std::vector<std::string> LabelKeys(std::vector<std::string> keys, std::size_t most) {
+  std::vector<std::string> chosen;
+  for (const char* name : {"algorithm.name", "data.source", "model.name", "algorithm.mode"})
+    if (std::erase(keys, name) > 0) chosen.emplace_back(name);
+  for (const std::string& key : keys)
+    if (chosen.size() < most) chosen.push_back(key);
+  return chosen;
 }
 
 std::string Number4(double v) { return fmt::format("{:.4g}", v); }
@@ -61,7 +56,8 @@ Spread SpreadOf(const std::vector<double>& values) {
 
 }  // namespace
 
-Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders) {
+Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders,
+                                        const std::vector<std::string>& legend) {
   std::vector<RunGroup> groups;
   std::set<fs::path> seen;
   for (const fs::path& folder : folders) {
@@ -86,9 +82,10 @@ Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders) {
   }
   std::vector<Settings> all;
   for (const RunGroup& g : groups) all.push_back(g.settings);
-  const std::vector<std::string> keys = DifferingKeys(all);
+  const std::vector<std::string> keys = legend.empty() ? LabelKeys(DifferingKeys(all), 4) : legend;
   for (RunGroup& g : groups) {
-    g.label = keys.empty() ? "" : LabelOf(g.settings, keys);
+    for (const std::string& key : keys)
+      g.label += (g.label.empty() ? "" : ", ") + Named(g.settings, key, keys);
     if (g.label.empty()) g.label = g.runs.front().name;
   }
   // Two groups of one label (a run repeated with the same seed, more differences than are named): by name.

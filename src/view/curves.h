@@ -19,8 +19,10 @@ struct RunGroup {
   std::vector<Trace> traces;
   Settings settings;  // of the first run
 };
-// In the order of the folders; a folder that is named twice counts once.
-Result<std::vector<RunGroup>> GroupRuns(const std::vector<std::filesystem::path>& folders);
+// In the order of the folders; a folder that is named twice counts once. `legend`: the keys that labels name;
+// none: those that differ, four at most.
+Result<std::vector<RunGroup>> GroupRuns(const std::vector<std::filesystem::path>& folders,
+                                        const std::vector<std::string>& legend = {});
 
 // What a word on the command line means: rounds → round, bytes → both directions, anything else as it is.
 std::string ColumnName(std::string_view word);
