@@ -61,6 +61,7 @@ void AddReproduce(CLI::App&, Invocation&);
 void AddRuns(CLI::App&, Invocation&);
 void AddLedger(CLI::App&, Invocation&);
 void AddVerify(CLI::App&, Invocation&);
+void AddAudit(CLI::App&, Invocation&);
 void AddSign(CLI::App&, Invocation&);
 void AddKeys(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);

@@ -266,6 +266,7 @@ int Main(int argc, char** argv) {
   AddReport(app, run);
   AddLedger(app, run);
   AddVerify(app, run);
+  AddAudit(app, run);
   AddSign(app, run);
   AddKeys(app, run);
   AddData(app, run);

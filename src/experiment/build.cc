@@ -357,8 +357,8 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
   return writer.Finish();
 }
 
-Result<Partition> LoadPartition(const Config& c, const PublicFacts& facts) {
-  TACIT_TRY(Dataset data, LoadSource(c, c.data.source, Role::kTrain, facts));
+namespace {
+Result<Partition> Divide(const Config& c, Dataset data) {
   PartitionOptions p;
   p.split = c.data.split == "iid"         ? Split::kIid
             : c.data.split == "label"     ? Split::kByLabel
@@ -372,6 +372,20 @@ Result<Partition> LoadPartition(const Config& c, const PublicFacts& facts) {
   p.alpha = c.data.alpha;
   p.seed = c.experiment.seed;
   return MakePartition(p, std::move(data));
+}
+}  // namespace
+
+Result<Partition> LoadPartition(const Config& c, const PublicFacts& facts) {
+  TACIT_TRY(Dataset data, LoadSource(c, c.data.source, Role::kTrain, facts));
+  return Divide(c, std::move(data));
+}
+
+Result<Partition> PartitionRows(const Config& c, const PublicFacts& facts, Dataset rows) {
+  PreprocessOptions pre;
+  Apply(c, facts, pre);
+  const std::string made = "rows in memory";
+  TACIT_OK(Intake(c, made, Role::kTrain, std::move(pre)).Take(rows));
+  return Divide(c, std::move(rows));
 }
 
 PublicFacts FactsOf(const Partition& p, std::size_t classes) {

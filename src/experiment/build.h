@@ -33,6 +33,8 @@ enum class Role { kTrain, kTest };
 // Loads and preprocesses one source. A known set's test part is asked for by its own name.
 Result<Dataset> LoadSource(const Config&, const std::string& source, Role, const PublicFacts&);
 Result<Partition> LoadPartition(const Config&, const PublicFacts&);
+// The same for rows that somebody made and that come from no source: treated like those of a file.
+Result<Partition> PartitionRows(const Config&, const PublicFacts&, Dataset rows);
 // The same facts, from the data itself: what plan and training must agree on.
 PublicFacts FactsOf(const Partition&, std::size_t classes);
 

@@ -220,8 +220,8 @@ class DriveLoop {
       r_.bytes_down += report.bytes_down;
       r_.answers.Add(report.answers);
     }
-    const bool point = report.last || Traced(k);
-    if (point || Elapsed() - shown_ > 0.1) {
+    const bool point = s_.hooks.measure && (report.last || Traced(k));
+    if (point || (s_.hooks.measure && Elapsed() - shown_ > 0.1)) {
       shown_ = Elapsed();
       epsilon_ = s_.plan.account
                      ? s_.plan.certified_epsilon  // of the whole plan: no part of it has one of its own
@@ -309,7 +309,9 @@ class Drive final : public DriveLoop {
 
  public:
   Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
-      : DriveLoop(s, r), server_(server), clients_(clients), who_(who), runtime_(Threads(s), noise_) {}
+      : DriveLoop(s, r), server_(server), clients_(clients), who_(who), runtime_(Threads(s), noise_) {
+    if (s.hooks.saw) runtime_.Observe(s.hooks.saw);
+  }
 
  private:
   unsigned threads() const override { return runtime_.threads(); }

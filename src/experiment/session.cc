@@ -31,6 +31,7 @@ std::string Shaping(Config c) {
 }  // namespace
 
 std::uint64_t ReplaySeed(const Session& s) {
+  if (s.replay_seed) return *s.replay_seed;
   const Dataset& d = s.partition.data;
   // A file counts by its name and content: the same run in another folder replays the same noise.
   Config named = s.config;

@@ -36,6 +36,7 @@ struct Session {
   std::unique_ptr<DataLedger> data_ledger = {};
   std::unique_ptr<Vault> vault = {};             // the two as one; null: a run without a folder
   Workspace work = {};
+  std::optional<std::uint64_t> replay_seed = {};  // of a run that is made many times; none: ReplaySeed
 };
 
 // Seed of replayable noise: named by everything that shapes the run, the data included. The same run again

@@ -48,6 +48,8 @@ class ThreadRuntime {
     for (unsigned k = 0; k < pool_.size(); ++k) lanes_[k].scratch.rng = &rngs_[k];
   }
   unsigned threads() const { return pool_.size(); }
+  // Who is told the released numbers of every message; by several threads at once, where there are several.
+  void Observe(std::function<void(std::uint32_t client, View released)> saw) { saw_ = std::move(saw); }
 
   // The next broadcast. With the state of the server and the clients it is all that a run is between two
   // rounds: save the three while a watcher is called, restore them, and Resume.
@@ -102,6 +104,7 @@ class ThreadRuntime {
   struct Lane {  // one thread's reusable state
     Scratch scratch;
     typename A::Up up;
+    Vec seen;
     std::size_t bytes_up = 0;
     Answers answers;
   };
@@ -171,6 +174,10 @@ class ThreadRuntime {
           lane.answers.Count(fault);
           if (fault == Fault::kNone) slot.sum.Add(lane.up);
           if (fault != Fault::kAbsent) lane.bytes_up += WireSize(lane.up);
+          if (saw_ && fault == Fault::kNone) {
+            ReleasedNumbers(lane.up, lane.seen);
+            saw_(id(i), lane.seen);
+          }
         }
         const std::lock_guard lock(mutex);
         slot.done = true;
@@ -205,6 +212,7 @@ class ThreadRuntime {
   std::vector<NoiseRng> rngs_;
   std::vector<Lane> lanes_;
   std::vector<Slot> slots_;
+  std::function<void(std::uint32_t, View)> saw_;
   typename A::Sum total_;
   typename A::Down down_;
 };

@@ -123,6 +123,25 @@ void Clear(M& m) {
   std::apply([](auto&... f) { (ClearField(f), ...); }, m.Fields());
 }
 
+// The numbers of the Released fields of a message, one after the other; of a compressed vector its bytes.
+// What is Public or Entrusted is left out.
+template <class T> void AppendReleased(const Public<T>&, Vec&) {}
+inline void AppendReleased(const Entrusted&, Vec&) {}
+template <class T> void AppendReleased(const Released<T>& f, Vec& out) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    out.push_back(static_cast<double>(*f));
+  } else if constexpr (std::is_same_v<T, Encoded>) {
+    for (const auto byte : f->data) out.push_back(static_cast<double>(byte));
+  } else {
+    for (const auto v : *f) out.push_back(static_cast<double>(v));
+  }
+}
+template <Message M>
+void ReleasedNumbers(M& m, Vec& out) {
+  out.clear();
+  std::apply([&](const auto&... f) { (AppendReleased(f, out), ...); }, m.Fields());
+}
+
 inline constexpr std::size_t kFrameHeader = 16;  // see frame.h
 
 // What a message takes on the wire, header included; in-process runs count it without encoding.

@@ -1,0 +1,89 @@
+#pragma once
+
+// Where a configured run meets its attacker: two neighbouring data sets, made up by the auditor to differ as
+// much as the config allows, and the run itself on either, thousands of times with fresh noise. Plan,
+// session, launcher, loop, runtime, algorithm, ledger and mechanism are those of `tacit train`.
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "audit/tap.h"
+#include "experiment/session.h"
+
+namespace tacit {
+
+// Something that is not as the certificate has it; for tests of the auditor. Empty: nothing.
+struct Variation {
+  std::function<std::unique_ptr<Mechanism>(std::unique_ptr<Mechanism>)> mechanism;
+  std::function<std::unique_ptr<Objective>(std::unique_ptr<Objective>)> objective;
+  bool sample_seen = false;  // secret samples are none: the attacker knows them
+  std::optional<Adjacency> adjacency;  // neighbours that the data sets are, in place of the config's
+};
+
+// One unit's data in either world. Everybody else's records are null: rows of zeros, whose gradients are 0.
+struct Canary {
+  struct Record {
+    Vec row;
+    double label = 0;
+    bool there = true;
+  };
+  std::array<Record, 2> world;
+  std::string text;
+};
+
+// What an attacker makes of one run. Large: world 1.
+struct Sighting {
+  double likelihood = 0;  // ln of the likelihood ratio of all that was released
+  // Every release along the line between its two means, in units of its noise; those that are the same in
+  // both worlds along the line of the nearest that is not. At most kFeatures of them.
+  Vec features;
+  double strength = 0;  // Σ_k ‖m₁ − m₀‖²/σ²: μ² of what the canary did to this run
+};
+
+class Arena {
+ public:
+  static constexpr std::size_t kFeatures = 64;
+
+  // config: small, as ForAudit makes it. seed: of everything random; the same seed, the same sightings.
+  static Result<std::unique_ptr<Arena>> Make(const Config& config, std::uint64_t seed, Variation = {});
+  ~Arena();
+
+  // The run with this number in a world, and what is seen of it. Runs are independent of each other.
+  Result<Sighting> Run(int world, std::uint32_t number);
+
+  const Plan& plan() const;
+  const Canary& canary() const { return canary_; }
+  double strength() const { return strength_; }  // mean over a few runs: why this canary was chosen
+  double mu() const { return mu_; }  // certified, where it is Gaussian-DP; ∞ elsewhere
+  bool gaussian() const { return std::isfinite(mu_); }
+  bool by_messages() const;  // scored by messages (PrivUnit and ScalarDP), not by releases
+
+ private:
+  struct Stage;
+  Arena(Config config, std::uint64_t seed, Variation variation);
+  Status Choose();
+  Status Set(const Canary&);
+  std::vector<Canary> Candidates() const;
+  Result<std::unique_ptr<Stage>> MakeStage(const Canary::Record&, bool everywhere,
+                                           const Mechanism* like) const;
+  void Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted, int world,
+               Sighting& out) const;
+  void ByMessages(const Stage& real, Sighting& out) const;
+
+  const Config config_;
+  const std::uint64_t seed_;
+  const Variation variation_;
+  Adjacency adjacency_ = Adjacency::kReplaceOne;
+  PublicFacts facts_;
+  std::unique_ptr<Plan> plan_;
+  bool sampled_ = false;  // the attacker does not know who is in a round
+  double rate_ = 1;
+  Canary canary_;
+  double strength_ = 0, mu_ = kInf;
+  std::array<std::unique_ptr<Stage>, 2> real_, echo_;
+  std::unique_ptr<Stage> rest_;
+};
+
+}  // namespace tacit

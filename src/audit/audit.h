@@ -1,0 +1,85 @@
+#pragma once
+
+// tacit audit: attacks a configured run and says what was found, beside what is certified.
+//
+// The certified ε bounds every attacker from above; an attack that succeeds bounds ε from below. The attack
+// is made on the run itself (arena.h), on data sets that the auditor made up, by likelihood ratios, or by a
+// linear score that is learned from runs and knows nothing of how the noise was made: it finds noise that is
+// shared between releases. Which score and which thresholds is decided by the first runs; the others are
+// judged by them, so that Clopper–Pearson bounds hold as they are (statistics.h).
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audit/arena.h"
+#include "audit/statistics.h"
+
+namespace tacit {
+
+struct AuditProgress {
+  std::uint64_t done = 0, all = 0;  // runs
+  double seconds = 0, left = 0;  // left: at the speed so far
+};
+
+struct AuditOptions {
+  std::uint32_t explore = 2000, measure = 8000;  // runs in each world: to choose by, and to judge
+  double alpha = 0.05;  // the bounds are wrong with at most this probability
+  std::uint64_t seed = 42;
+  // Where an audit stands between two runs, so that one that was killed goes on; it is never half written.
+  // Empty: nowhere.
+  std::filesystem::path state;
+  std::function<void(const AuditProgress&)> progress;
+  const std::atomic<bool>* interrupt = nullptr;
+};
+
+// How sure one must be to say that a promise is broken: a bound that is exceeded at alpha is no news among
+// twenty audits.
+inline constexpr double kBeyondDoubt = 1e-4;
+
+struct AuditReport {
+  std::string algorithm, mode, unit, adjacency, mechanism, trust, canary, attack;
+  std::size_t rounds = 0, clients = 0, dim = 0;
+  double delta = 0;
+  double certified = kInf;  // ε
+  double certified_mu = kInf;  // ∞: the certificate is of no Gaussian-DP
+  std::optional<double> claimed;  // ε that the paper claims
+  std::string claim_source;
+  double reach = 0;  // how far the canary moves what is released, over what is charged; 0: not known
+  Counts tail, middle;  // at the thresholds that promised the best bounds of ε and of μ
+  double epsilon = 0;  // measured: at least, whatever the mechanism is
+  double mu = 0;  // measured: at least
+  double gaussian_epsilon = 0;  // ε of that μ, if the trade-off is Gaussian as the certificate has it
+  double doubtless_epsilon = 0, doubtless_mu = 0;  // the same at kBeyondDoubt
+  double seconds = 0;
+  std::uint64_t runs = 0;
+
+  bool gaussian() const { return certified_mu < kInf; }
+  // The measured ε that stands beside the certified one.
+  double measured() const { return gaussian() ? std::max(epsilon, gaussian_epsilon) : epsilon; }
+  // Whether what is certified, or claimed, was disproved beyond doubt.
+  bool broken() const { return doubtless_epsilon > certified || (gaussian() && doubtless_mu > certified_mu); }
+  bool claim_broken() const;
+  bool certain() const {  // no error in any run
+    return middle.above0 == 0 && middle.above1 == middle.runs1 && middle.runs1 > 0;
+  }
+};
+
+// config: as ForAudit makes it. An error with Code::kInterrupted if it was interrupted; the state is kept.
+Result<AuditReport> Audit(const Config& config, const AuditOptions&, Variation = {});
+nlohmann::json ToJson(const AuditReport&);
+
+// A config with everything that matters to its guarantee, and little else: few clients, short rows made up by
+// the auditor, at most `rounds` rounds, replayable noise. `changes` says what is not as it was.
+Result<Config> ForAudit(const Config&, std::size_t rounds, std::vector<std::string>& changes);
+
+// Every algorithm in every mode, as small configs.
+struct Subject {
+  std::string name, text;
+};
+const std::vector<Subject>& Subjects();
+
+}  // namespace tacit

@@ -1,0 +1,187 @@
+#include "audit/audit.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace tacit {
+namespace {
+
+Config SmallOf(const Subject& subject, const std::vector<Assignment>& sets = {}) {
+  auto given = ParseConfig(subject.text, subject.name, sets);
+  EXPECT_TRUE(given.ok()) << subject.name << ": " << given.error().message;
+  std::vector<std::string> changes;
+  auto small = ForAudit(*given, 64, changes);
+  EXPECT_TRUE(small.ok()) << subject.name << ": " << small.error().message;
+  return *small;
+}
+const Subject& Named(std::string_view name) {
+  for (const Subject& s : Subjects())
+    if (s.name == name) return s;
+  ADD_FAILURE() << name;
+  return Subjects().front();
+}
+AuditReport Found(const Config& config, const AuditOptions& o) {
+  auto r = Audit(config, o);
+  EXPECT_TRUE(r.ok()) << r.error().message;
+  return r.ok() ? *r : AuditReport{};
+}
+AuditOptions Few(std::uint32_t explore, std::uint32_t measure) {
+  AuditOptions o;
+  o.explore = explore;
+  o.measure = measure;
+  return o;
+}
+
+TEST(Subjects, HaveEveryAlgorithmAndEveryModeThatItHas) {
+  std::set<std::string> modes;
+  for (const Subject& s : Subjects()) {
+    const Config c = SmallOf(s);
+    modes.insert(c.algorithm.name + " " + c.algorithm.mode);
+  }
+  for (const AlgorithmEntry& a : Algorithms())
+    EXPECT_TRUE(modes.contains(std::string(a.name) + " certified")) << a.name;
+  for (const char* name : {"primal-dual", "fedexp", "dpd-ef21", "dpd-ef21-2", "fcrn", "zcdp-nfl"})
+    EXPECT_TRUE(modes.contains(std::string(name) + " paper")) << name;
+}
+
+// A release of one coordinate line is N(±μ/2, 1) in units of its noise: the likelihood ratio is N(±μ²/2, μ²).
+TEST(Arena, TheLikelihoodRatioIsGaussianWithTheCertifiedMu) {
+  for (const char* name :
+       {"primal-dual", "dp-fedavg, central", "dpd-ef21 (design Q)", "zcdp-nfl", "p-admm"}) {
+    auto arena = Arena::Make(SmallOf(Named(name)), 11);
+    ASSERT_TRUE(arena.ok()) << name << ": " << arena.error().message;
+    const double mu = (*arena)->mu();
+    EXPECT_NEAR(std::sqrt((*arena)->strength()), mu, 1e-3 * mu) << name;
+    constexpr int kRuns = 2000;
+    for (const int world : {0, 1}) {
+      double mean = 0, square = 0;
+      for (std::uint32_t i = 0; i < kRuns; ++i) {
+        const auto seen = (*arena)->Run(world, i);
+        ASSERT_TRUE(seen.ok());
+        mean += seen->likelihood / kRuns;
+        square += seen->likelihood * seen->likelihood / kRuns;
+      }
+      const double expected = (world == 1 ? 1 : -1) * mu * mu / 2;
+      // Four standard deviations: five cases of two worlds fail with probability 6e-4 each.
+      EXPECT_NEAR(mean, expected, 4 * mu / std::sqrt(kRuns)) << name;
+      EXPECT_NEAR(square - mean * mean, mu * mu, 4 * mu * mu * std::sqrt(2.0 / kRuns)) << name;
+    }
+  }
+}
+
+TEST(Arena, TheSameNumberIsTheSameRun) {
+  auto arena = Arena::Make(SmallOf(Named("dpd-ef21-2, batches")), 3);
+  ASSERT_TRUE(arena.ok()) << arena.error().message;
+  const double first = (*arena)->Run(1, 5)->likelihood;
+  EXPECT_NE((*arena)->Run(1, 6)->likelihood, first);
+  EXPECT_NE((*arena)->Run(0, 5)->likelihood, first);
+  EXPECT_EQ((*arena)->Run(1, 5)->likelihood, first);
+}
+
+// All bounds of this test together are wrong with a probability of at most 5 %, and the seed is fixed.
+TEST(Audit, NothingThatIsCertifiedIsBroken) {
+  AuditOptions o = Few(400, 1000);
+  o.alpha = 0.05 / static_cast<double>(Subjects().size());
+  for (const Subject& s : Subjects()) {
+    const AuditReport r = Found(SmallOf(s), o);
+    EXPECT_FALSE(r.broken()) << s.name;
+    EXPECT_LE(r.measured(), r.certified) << s.name;
+    EXPECT_TRUE(r.mode != "certified" || std::isfinite(r.certified)) << s.name;
+  }
+}
+
+TEST(Audit, ReachesMostOfWhatIsCertifiedForGaussianReleases) {
+  for (const char* name : {"primal-dual", "isrl-dp", "dp-fedavg, central", "fedexp, local"}) {
+    const AuditReport r = Found(SmallOf(Named(name)), Few(2000, 8000));
+    EXPECT_GE(r.measured(), 0.6 * r.certified) << name;
+    EXPECT_LE(r.measured(), r.certified) << name;
+  }
+}
+
+TEST(Audit, DisprovesWhatPapersClaim) {
+  struct Case {
+    const char* name;
+    bool certain;
+  };
+  for (const auto& [name, certain] :
+       {Case{"dpd-ef21, paper, by V", true}, Case{"zcdp-nfl, paper", true},
+        Case{"fedexp, local, paper", false}, Case{"fedexp, PrivUnit, paper", false}}) {
+    const AuditReport r = Found(SmallOf(Named(name)), Few(500, 2000));
+    ASSERT_TRUE(r.claimed) << name;
+    EXPECT_TRUE(r.claim_broken()) << name;
+    EXPECT_EQ(r.certain(), certain) << name;
+    EXPECT_FALSE(r.broken()) << name;
+  }
+}
+
+TEST(Audit, GoesOnWhereItWasStoppedWithTheSameResult) {
+  const Config config = SmallOf(Named("primal-dual"));
+  const auto file = std::filesystem::temp_directory_path() / fmt::format("tacit_audit_{}.json", ::getpid());
+  std::filesystem::remove(file);
+  AuditOptions o = Few(300, 1000);
+  const AuditReport whole = Found(config, o);
+  o.state = file;
+  std::atomic<bool> stop = false;
+  o.interrupt = &stop;
+  o.progress = [&](const AuditProgress& p) { stop = p.done > 1200; };
+  const auto cut = Audit(config, o);
+  ASSERT_FALSE(cut.ok());
+  EXPECT_EQ(cut.error().code, Code::kInterrupted);
+  ASSERT_TRUE(std::filesystem::exists(file));
+  stop = false;
+  std::uint64_t first = 0;
+  o.progress = [&](const AuditProgress& p) { first = first == 0 ? p.done : first; };
+  const AuditReport rest = Found(config, o);
+  EXPECT_GT(first, 1200u);
+  EXPECT_EQ(rest.tail, whole.tail);
+  EXPECT_EQ(rest.middle, whole.middle);
+  o.seed = 43;
+  const auto other = Audit(config, o);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("another audit"), std::string::npos);
+  std::filesystem::remove(file);
+}
+
+TEST(Audit, JsonHasTheFigures) {
+  const AuditReport r = Found(SmallOf(Named("primal-dual")), Few(200, 400));
+  const nlohmann::json j = ToJson(r);
+  EXPECT_EQ(j["certified_epsilon"], r.certified);
+  EXPECT_EQ(j["measured_epsilon"], r.measured());
+  EXPECT_EQ(j["certificate_broken"], false);
+  EXPECT_TRUE(j["claim_broken"].is_null());
+}
+
+TEST(ForAudit, KeepsWhatTheGuaranteeIsMadeOf) {
+  auto c = ParseConfig(
+      "[data]\nsource = \"synthetic-logistic\"\nrows = 60000\nfeatures = 784\nclients = 100\n"
+      "row_norm = \"unit\"\n[privacy]\nepsilon = 3.0\nclip = 0.5\n[algorithm]\nrounds = 500\n",
+      "big.toml", {});
+  ASSERT_TRUE(c.ok());
+  std::vector<std::string> changes;
+  const auto small = ForAudit(*c, 64, changes);
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  EXPECT_EQ(small->privacy.epsilon, 3.0);
+  EXPECT_EQ(small->privacy.clip, 0.5);
+  EXPECT_EQ(small->data.row_norm, "unit");
+  EXPECT_EQ(small->algorithm.rounds, 64u);
+  EXPECT_EQ(small->data.clients, 2u);
+  EXPECT_FALSE(changes.empty());
+}
+
+TEST(ForAudit, SaysWhatItCannotAttack) {
+  auto c =
+      ParseConfig("[data]\nsource = \"synthetic-logistic\"\n[privacy]\nunit = \"person\"\n", "p.toml", {});
+  ASSERT_TRUE(c.ok());
+  std::vector<std::string> changes;
+  const auto small = ForAudit(*c, 64, changes);
+  ASSERT_FALSE(small.ok());
+  EXPECT_EQ(small.error().code, Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tacit

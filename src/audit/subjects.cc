@@ -1,0 +1,179 @@
+// What is audited: a config made small, and a list of all algorithms.
+#include <cmath>
+
+#include "audit/audit.h"
+#include "experiment/second_order_plan.h"
+
+namespace tacit {
+
+Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std::string>& changes) {
+  if (given.privacy.unit == "person")
+    return Fail(
+        Code::kUnsupported,
+        "privacy.unit = \"person\": the auditor's canaries are one record or one client; audit the same "
+        "config with unit = \"record\", whose releases are the same");
+  Config c = given;
+  const auto data = c.data;
+  c.data = Config{}.data;
+  c.data.source = "synthetic-linear";
+  c.data.row_norm = data.row_norm;
+  c.data.row_bound = data.row_bound;
+  c.data.positive = data.positive;
+  const auto say = [&](const char* key, auto from, auto to) {
+    if (from != to) changes.push_back(fmt::format("{} {} instead of {}", key, to, from));
+  };
+  auto& a = c.algorithm;
+  const bool network =
+      a.name == "zcdp-nfl" || a.name == "dp-nfl" || a.name == "zcdp-grad-nfl" || a.name == "p-admm";
+
+  // Rates of samples stay, by whole numbers that are small.
+  std::size_t clients = network ? 3 : 2, records = c.privacy.unit == "client" ? 1 : 2;
+  if (a.sampling == "fixed" && a.sample_clients != 0) {
+    clients = std::max<std::size_t>(1, data.clients / a.sample_clients);
+    a.sample_clients = 1;
+  }
+  const bool on_samples = (a.name == "fcrn" || a.name == "dp-fed-sgd") && a.record_sampling != "full";
+  const bool batches = a.name == "dpd-ef21-2" && a.batch != 0 && c.privacy.unit != "client";
+  if (on_samples || batches) {
+    // Of how many records a client's sample is, where the config tells.
+    Config planned = given;
+    const auto facts = FactsWithoutData(planned);
+    const std::size_t sample = on_samples ? a.sample_records : a.batch;
+    const double each = facts.ok() ? facts->mean_records() : 100.0;
+    records = std::max<std::size_t>(1, static_cast<std::size_t>(each / static_cast<double>(sample)));
+    say("records of a sample", sample, std::size_t{1});
+    (on_samples ? a.sample_records : a.batch) = 1;
+    if (a.record_sampling == "poisson")
+      return Fail(Code::kUnsupported,
+                  "algorithm.record_allocation = \"static\"\nsampling = \"poisson\": the auditor knows "
+                  "samples of a fixed size; audit with "
+                  "--set algorithm.record_sampling=fixed, which is charged alike");
+  }
+  if (c.privacy.adjacency == "add-remove") records = std::max<std::size_t>(records, 2);
+  c.data.clients = clients;
+  c.data.rows = clients * records;
+  c.data.features = 4;
+  changes.push_back(fmt::format("{} clients with {} records of {} numbers, made up by the auditor", clients,
+                                records, c.data.features));
+  if (c.model.name == "cnn" || c.model.name == "mlp") {
+    say("model", c.model.name, std::string("mlp"));
+    c.model.name = "mlp";
+    c.model.hidden = {4};
+  }
+  if (c.model.classes > 3 || (c.model.classes == 0 && !given.data.source.empty())) c.model.classes = 3;
+  if (c.model.name == "logistic" || c.model.name == "hinge" || c.model.name == "smoothed-hinge")
+    c.model.classes = 0;
+  c.model.weights.clear();
+  c.model.group = 1;
+  c.model.weight_rule = "given";
+  if (!c.privacy.budgets.empty()) {
+    c.privacy.epsilon = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
+    c.privacy.budgets.clear();
+  }
+  c.privacy.noise = "replayable";
+  say("rounds", a.rounds, std::min(a.rounds, rounds));
+  a.rounds = std::min(a.rounds, rounds);
+  a.coordinates = std::min<std::size_t>(a.coordinates, c.data.features);
+  a.participations = std::min(a.participations, a.rounds);
+  if (network && c.network.topology != "ring") say("topology", c.network.topology, std::string("ring"));
+  c.network = {};
+  c.runtime.threads = 1;
+  c.experiment = {};
+  c.experiment.seed = given.experiment.seed;
+  c.experiment.trace_every = 1 << 30;
+  c.file.clear();
+  return c;
+}
+
+const std::vector<Subject>& Subjects() {
+  // What a subject says of a key is said once: the usual value is left out then.
+  const auto section = [](const char* name, std::vector<std::pair<const char*, const char*>> usual,
+                          const std::string& own) {
+    std::string text = fmt::format("[{}]\n{}\n", name, own);
+    for (const auto& [key, value] : usual)
+      if (("\n" + own).find(fmt::format("\n{} =", key)) == std::string::npos)
+        text += fmt::format("{} = {}\n", key, value);
+    return text;
+  };
+  const auto make = [&](const char* name, const char* data, const char* model, const char* privacy,
+                        const char* algorithm) {
+    return Subject{
+        name,
+        section("data",
+                {{"source", "\"synthetic-linear\""}, {"rows", "12"}, {"features", "4"}, {"clients", "2"}},
+                data) +
+            section("model", {}, model) +
+            section("privacy", {{"epsilon", "2.0"}, {"delta", "1e-5"}}, privacy) +
+            section("algorithm", {{"rounds", "3"}}, algorithm)};
+  };
+  static const char* const kSquares = "name = \"least-squares\"\npenalty = \"box\"\nradius = 10.0\nl2 = 0.1";
+  static const char* const kPlain = "name = \"least-squares\"\nl2 = 0.1";
+  static const char* const kBounded = "row_norm = \"clip\"\nrow_bound = 1.0";
+  // Samples of one of two records, so that few runs show much.
+  static const char* const kPairs = "rows = 4\nrow_norm = \"clip\"\nrow_bound = 1.0";
+  static const char* const kClient = "unit = \"client\"";
+  static const char* const kCentral = "unit = \"client\"\ntrust = \"central\"";
+  static const std::vector<Subject> all = {
+      make("primal-dual", "", kSquares, "", ""),
+      make("primal-dual, zero-out", "", kSquares, "adjacency = \"zero-out\"", ""),
+      make("primal-dual, add-remove", "", kSquares, "adjacency = \"add-remove\"", ""),
+      make("primal-dual, float noise", "", kSquares, "mechanism = \"gaussian\"", ""),
+      make("primal-dual, logistic", "", "penalty = \"box\"\nl2 = 0.1", "", ""),
+      make("primal-dual, paper", kBounded, "penalty = \"box\"\nl2 = 0.1", "", "mode = \"paper\""),
+      make("primal-dual, paper, squares", kBounded, kSquares, "", "mode = \"paper\""),
+      make("isrl-dp", "", kSquares, "", "name = \"isrl-dp\""),
+      make("dp-fedavg, record", "", kPlain, "", "name = \"dp-fedavg\"\nlocal_steps = 2"),
+      make("dp-fedavg, local", "", kPlain, kClient, "name = \"dp-fedavg\""),
+      make("dp-fedavg, central", "", kPlain, kCentral, "name = \"dp-fedavg\""),
+      make("dp-fedavg, moving clip", "", kPlain, kCentral, "name = \"dp-fedavg\"\nclip_quantile = 0.5"),
+      make("dp-fedavg, secret sample", "", kPlain, kCentral,
+           "name = \"dp-fedavg\"\nallocation = \"static\"\nsampling = \"fixed\"\nsample_clients = 1"),
+      make("dp-fedavg, secret coins", "", kPlain, kCentral,
+           "name = \"dp-fedavg\"\nallocation = \"static\"\nsampling = \"poisson\"\nsample_rate = 0.5"),
+      make("dp-scaffold, record", "", kPlain, "", "name = \"dp-scaffold\"\nlocal_steps = 2"),
+      make("dp-scaffold, local", "", kPlain, kClient, "name = \"dp-scaffold\""),
+      make("dp-scaffold, central", "", kPlain, kCentral, "name = \"dp-scaffold\""),
+      make("fedexp, local", "", kPlain, kClient, "name = \"fedexp\""),
+      make("fedexp, naive step", "", kPlain, kClient, "name = \"fedexp\"\nstep = \"naive\""),
+      make("fedexp, central", "", kPlain, kCentral, "name = \"fedexp\""),
+      make("fedexp, PrivUnit", "", kPlain, "unit = \"client\"\nmechanism = \"priv-unit\"\nepsilon = 6.0",
+           "name = \"fedexp\"\nrounds = 2\nallocation = \"static\""),
+      make("fedexp, local, paper", "", kPlain, kClient,
+           "name = \"fedexp\"\nmode = \"paper\"\nnoise_multiplier = 4.0\nrounds = 20"),
+      make("fedexp, central, paper", "", kPlain, kCentral,
+           "name = \"fedexp\"\nmode = \"paper\"\nnoise_multiplier = 5.0"),
+      make("fedexp, PrivUnit, paper", "", kPlain,
+           "unit = \"client\"\nmechanism = \"priv-unit\"\nsplit = [0.5, 0.5, 0.5]",
+           "name = \"fedexp\"\nmode = \"paper\"\nrounds = 6"),
+      make("dpd-ef21-2 (design P)", kBounded, kSquares, "", "name = \"dpd-ef21-2\""),
+      make("dpd-ef21-2, client", kBounded, kSquares, kClient, "name = \"dpd-ef21-2\""),
+      make("dpd-ef21-2, batches", kPairs, kSquares, "",
+           "name = \"dpd-ef21-2\"\nbatch = 1\nallocation = \"static\""),
+      make("dpd-ef21 (design Q)", kBounded, kSquares, kClient, "name = \"dpd-ef21\""),
+      make("dpd-ef21, radii that follow", kBounded, kSquares, kClient,
+           "name = \"dpd-ef21\"\nradius_rule = \"trajectory\""),
+      make("dpd-ef21, paper", kBounded, kSquares, "", "name = \"dpd-ef21\"\nmode = \"paper\""),
+      make("dpd-ef21-2, paper", kBounded, kSquares, "", "name = \"dpd-ef21-2\"\nmode = \"paper\""),
+      make("dpd-ef21, paper, by V", kBounded, kSquares, "",
+           "name = \"dpd-ef21\"\nmode = \"paper\"\nschedule = \"lyapunov\""),
+      make("dp-clip21", kBounded, kSquares, kClient, "name = \"dp-clip21\""),
+      make("dp-clip21, mirrored", kBounded, kSquares, kClient, "name = \"dp-clip21\"\nstate = \"mirrored\""),
+      make("clip21-sgd2m", kBounded, kSquares, kClient, "name = \"clip21-sgd2m\""),
+      make("fcrn, subspace (option 2)", kPairs, kSquares, "", "name = \"fcrn\"\nsolver_steps = 3"),
+      make("fcrn, full (option 1)", kPairs, kSquares, "",
+           "name = \"fcrn\"\ndesign = \"full\"\nsolver_steps = 3"),
+      make("fcrn, once (option 3)", kPairs, kSquares, "", "name = \"fcrn\"\ndesign = \"once\"\ncubic = 1.0"),
+      make("fcrn, paper", "rows = 1600\nrow_norm = \"clip\"\nrow_bound = 1.0", kSquares,
+           "epsilon = 0.8\nclip_hessian = 0.0",
+           "name = \"fcrn\"\nmode = \"paper\"\ndesign = \"full\"\nrounds = 16\nsolver_steps = 2"),
+      make("dp-fed-sgd", kPairs, kSquares, "", "name = \"dp-fed-sgd\""),
+      make("zcdp-nfl", "clients = 3", kPlain, "", "name = \"zcdp-nfl\""),
+      make("zcdp-nfl, paper", "clients = 3", kPlain, "", "name = \"zcdp-nfl\"\nmode = \"paper\""),
+      make("dp-nfl", "clients = 3", kPlain, "epsilon = 12.0", "name = \"dp-nfl\""),
+      make("zcdp-grad-nfl", "clients = 3", kPlain, "", "name = \"zcdp-grad-nfl\""),
+      make("p-admm", "clients = 3\nrow_norm = \"clip\"\nrow_bound = 1.0", kPlain, "", "name = \"p-admm\""),
+  };
+  return all;
+}
+
+}  // namespace tacit

@@ -1,0 +1,101 @@
+#pragma once
+
+// What an attacker sees of a run, and what it would have been for other data.
+//
+// Everything that a run sends, stores or broadcasts is a function of public constants and of what leaves
+// through the doors of mechanism.h. So the transcript of those releases is the most that anybody can see: who
+// sees all messages, or all models, sees a function of it.
+//
+// An attacker who suspects one of two data sets asks, of every release, what it would have been without noise
+// under either. TappedMechanism keeps the transcript of a run. EchoMechanism lets the same run be made again,
+// on other data, along a given transcript: in place of each release it hands out the one of the transcript,
+// so that the state of clients and server, as far as it follows from releases, is that of the run observed;
+// the values that would have been noised are kept. From both follows the likelihood of the transcript under
+// either data set, for any algorithm, by the algorithm's own code.
+//
+// For an auditor's own made-up rows: a transcript holds what mechanisms are there to hide.
+#include <memory>
+#include <vector>
+
+#include "privacy/mechanism.h"
+
+namespace tacit {
+
+struct Transcript {
+  struct Release {
+    std::size_t begin, dim;  // in out and mean
+    double sigma;  // of the noise, as it was drawn
+  };
+  std::vector<Release> releases;
+  std::vector<std::size_t> rounds;  // how many releases there were at the end of each round
+  Vec out;  // what left; of an echo: empty
+  Vec mean;  // the same without noise
+  void Clear() { releases.clear(), rounds.clear(), out.clear(), mean.clear(); }
+  void EndRound() { rounds.push_back(releases.size()); }
+  View Out(const Release& r) const { return View(out).subspan(r.begin, r.dim); }
+  View Mean(const Release& r) const { return View(mean).subspan(r.begin, r.dim); }
+};
+
+// The mechanism within, and a copy of what it does. Not thread-safe.
+class TappedMechanism final : public Mechanism {
+ public:
+  TappedMechanism(std::unique_ptr<Mechanism> within, Transcript& to) : within_(std::move(within)), to_(&to) {}
+  std::string_view name() const override { return within_->name(); }
+  std::string_view caveat() const override { return within_->caveat(); }
+  PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
+    return within_->EventFor(sensitivity, sigma, dim);
+  }
+  Status CheckRange(double max_abs, NoiseStd sigma) const override {
+    return within_->CheckRange(max_abs, sigma);
+  }
+  double OverheadMu(std::size_t dim) const override { return within_->OverheadMu(dim); }
+
+ private:
+  void Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const override {
+    within_->Draw(sigma, dim, rng, noise);
+  }
+  void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
+    within_->Add(sigma, noise, value, out);
+    to_->releases.push_back({to_->mean.size(), value.size(), sigma.value()});
+    to_->mean.insert(to_->mean.end(), value.begin(), value.end());
+    to_->out.insert(to_->out.end(), out.begin(), out.end());
+  }
+  std::unique_ptr<Mechanism> within_;
+  Transcript* to_;
+};
+
+// Says of itself and of costs what `like` says; releases what `along` did. Not thread-safe.
+class EchoMechanism final : public Mechanism {
+ public:
+  EchoMechanism(const Mechanism& like, Transcript& to) : like_(&like), to_(&to) {}
+  void Follow(const Transcript& along) { along_ = &along, parted_ = false; }
+  // Whether the runs have made different releases, or not the same number of them: then the transcript alone
+  // tells the data sets apart.
+  bool parted() const { return parted_ || to_->releases.size() != along_->releases.size(); }
+  std::string_view name() const override { return like_->name(); }
+  PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
+    return like_->EventFor(sensitivity, sigma, dim);
+  }
+  Status CheckRange(double max_abs, NoiseStd sigma) const override {
+    return like_->CheckRange(max_abs, sigma);
+  }
+  double OverheadMu(std::size_t dim) const override { return like_->OverheadMu(dim); }
+
+ private:
+  void Draw(NoiseStd, std::size_t, NoiseRng&, NoiseBuffer&) const override {}
+  void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const override {
+    const std::size_t k = to_->releases.size();
+    to_->releases.push_back({to_->mean.size(), value.size(), sigma.value()});
+    to_->mean.insert(to_->mean.end(), value.begin(), value.end());
+    if (k < along_->releases.size() && along_->releases[k].dim == value.size())
+      Copy(along_->Out(along_->releases[k]), out);
+    else
+      parted_ = true, Copy(value, out);
+  }
+  const Mechanism* like_;
+  Transcript* to_;
+  const Transcript* along_ = nullptr;
+  mutable bool parted_ = false;
+};
+
+}  // namespace tacit
