@@ -12,7 +12,7 @@ namespace {
 
 struct Arguments {
   std::string where, only, state;
-  bool all = false, quick = false, thorough = false;
+  bool all = false, quick = false, thorough = false, one = false;
   std::size_t runs = 0, rounds = 0;
 };
 
@@ -133,6 +133,19 @@ Result<int> Run(const Common& common, const Arguments& a) {
                                                        : 64,
                                          changes));
   o.seed = config.experiment.seed;
+  if (a.one) {
+    const auto clients = static_cast<std::uint32_t>(a.runs != 0 ? a.runs : a.thorough ? 100000 : 2000);
+    TACIT_TRY(const OneRunReport r, AuditInOneRun(small, clients, o));
+    if (common.json) return PrintJson(ToJson(r));
+    if (!common.quiet)
+      fmt::print(
+          "one run of {} clients with a canary each: {} of {} guesses are right, so that ε ≥ {} at δ = {} "
+          "with "
+          "95 % confidence; {} is certified\n",
+          Grouped(r.clients), Grouped(r.right), Grouped(r.guesses), DigitsDown(r.epsilon, 3),
+          DigitsUp(r.delta), EpsilonText(r.certified));
+    return 0;
+  }
   if (a.thorough) o.state = a.state.empty() ? file.stem().string() + ".audit.json" : a.state;
   if (!a.thorough && !a.state.empty()) o.state = a.state;
   ProgressBar bar(common.quiet || common.json ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
@@ -176,7 +189,8 @@ void AddAudit(CLI::App& app, Invocation& run) {
   verb->add_flag("--quick", a->quick, "20,000 runs of at most 64 rounds (the default)");
   verb->add_flag("--thorough", a->thorough, "a million runs of all rounds; goes on where it was stopped")
       ->excludes("--quick");
-  verb->add_option("--runs", a->runs, "runs in each world that judge, instead")
+  verb->add_flag("--one-run", a->one, "one run instead, in which all of 2,000 clients have a canary");
+  verb->add_option("--runs", a->runs, "runs in each world that judge, instead; with --one-run: clients")
       ->type_name("N")
       ->check(CLI::Range(100, 100000000));
   verb->add_option("--rounds", a->rounds, "at most so many rounds, instead")

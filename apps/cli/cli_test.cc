@@ -408,6 +408,7 @@ TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
                                                         {"data", "info"},
                                                         {"data", "fetch"},
                                                         {"verify"},
+                                                        {"audit"},
                                                         {"sign"},
                                                         {"keys", "new"},
                                                         {"keys", "show"},

@@ -89,9 +89,10 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
   return a;
 }
 
-// everywhere: all records of the target are the canary. like: whose runs are echoed; null: a real run.
-Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const Canary::Record& canary, bool everywhere,
-                                                       const Mechanism* like) const {
+// canaries: of the first clients, one each. everywhere: all records of these are the canary. like: whose runs
+// are echoed; null: a real run.
+Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary::Record>& canaries,
+                                                       bool everywhere, const Mechanism* like) const {
   auto stage = std::make_unique<Stage>();
   stage->config = config_;
   stage->hooks.threads = 1;
@@ -109,13 +110,14 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const Canary::Record& can
   const std::size_t each = facts_.records.empty() ? 1 : facts_.records.front();
   const bool all = everywhere || s.plan.by_client();
   for (std::size_t i = 0; i < facts_.rows; ++i) {
-    const bool target = i < (all ? each : 1);
-    if (target && !canary.there) continue;
-    if (target && !canary.row.empty())
-      rows.value.insert(rows.value.end(), canary.row.begin(), canary.row.end());
-    else
+    const bool target = i / each < canaries.size() && i % each < (all ? each : 1);
+    const Canary::Record null, &record = target ? canaries[i / each] : null;
+    if (!record.there) continue;
+    if (record.row.empty())
       rows.value.insert(rows.value.end(), rows.features, 0.0);
-    rows.label.push_back(target ? canary.label : 0.0);
+    else
+      rows.value.insert(rows.value.end(), record.row.begin(), record.row.end());
+    rows.label.push_back(record.label);
   }
   TACIT_TRY(s.partition, PartitionRows(config_, facts_, std::move(rows)));
   if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
@@ -144,14 +146,13 @@ Status Arena::Set(const Canary& canary) {
   // Records of a sample of one: whoever is drawn of a client whose records are all the canary is the canary.
   const bool records = sampled_ && !plan_->secret();
   for (const std::size_t b : {0, 1}) {
-    TACIT_TRY(real_[b], MakeStage(canary.world[b], false, nullptr));
+    TACIT_TRY(real_[b], MakeStage({canary.world[b]}, false, nullptr));
     if (by_messages()) continue;
-    TACIT_TRY(echo_[b], MakeStage(canary.world[b], records, real_[0]->session->mechanism.get()));
+    TACIT_TRY(echo_[b], MakeStage({canary.world[b]}, records, real_[0]->session->mechanism.get()));
     echo_[b]->samples = !sampled_;
   }
   if (!sampled_ || by_messages()) return Ok{};
-  TACIT_TRY(rest_,
-            MakeStage({.row = {}, .label = 0, .there = true}, true, real_[0]->session->mechanism.get()));
+  TACIT_TRY(rest_, MakeStage({}, true, real_[0]->session->mechanism.get()));
   rest_->samples = false;
   return Ok{};
 }
@@ -324,6 +325,59 @@ void Arena::Compare(const Transcript& seen, const Transcript& zero, const Transc
     // In units of the noise that world 0 is said to have; around a middle that is known.
     out.features[k] = Sane(sum / (gap[line] * zero.releases[k].sigma));
   }
+}
+
+Result<Arena::Crowd> Arena::RunCrowd(std::uint32_t clients) const {
+  if (plan_->trust != "local" || sampled_ || by_messages() || plan_->turns != 0)
+    return Fail(Code::kUnsupported,
+                "auditing in one run takes releases that are of one client each: trust = \"local\", Gaussian "
+                "noise and no samples; audit this config with many runs");
+  Arena crowd(config_, seed_, {variation_.mechanism, variation_.objective, false, variation_.adjacency});
+  crowd.config_.data.clients = clients;
+  crowd.config_.data.rows = clients * (config_.data.rows / config_.data.clients);
+  TACIT_TRY(crowd.facts_, FactsWithoutData(crowd.config_));
+  TACIT_TRY(Plan plan, MakePlan(crowd.config_, crowd.facts_));
+  crowd.plan_ = std::make_unique<Plan>(std::move(plan));
+  Crowd out;
+  std::vector<Canary::Record> mixed;
+  Stream coins({seed_, Purpose::kTest, 2, 0});
+  for (std::uint32_t i = 0; i < clients; ++i) {
+    out.coin.push_back(coins.Below(2) == 1);
+    mixed.push_back(canary_.world[out.coin.back() ? 1 : 0]);
+    if (!mixed.back().there)
+      return Fail(
+          Code::kUnsupported,
+          "auditing in one run takes clients that all have as many records; audit add-remove with many runs");
+  }
+  TACIT_TRY(const std::unique_ptr<Stage> real, crowd.MakeStage(mixed, false, nullptr));
+  const std::uint64_t seed = coins();
+  TACIT_OK(real->Launch(seed));
+  std::array<std::unique_ptr<Stage>, 2> echo;
+  for (const std::size_t b : {0, 1}) {
+    TACIT_TRY(echo[b], crowd.MakeStage(std::vector<Canary::Record>(clients, canary_.world[b]), false,
+                                       real->session->mechanism.get()));
+    echo[b]->echo->Follow(real->transcript);
+    TACIT_OK(echo[b]->Launch(seed));
+  }
+  out.likelihood.assign(clients, 0.0);
+  const Transcript &t = real->transcript, &zero = echo[0]->transcript, &one = echo[1]->transcript;
+  if (echo[0]->echo->parted() || echo[1]->echo->parted())
+    return Fail(Code::kUnsupported, "auditing in one run: the number of releases depends on the data");
+  std::size_t from = 0;
+  for (const std::size_t to : t.rounds) {
+    const std::size_t each = (to - from) / clients;
+    if (each * clients != to - from)
+      return Fail(Code::kUnsupported, "auditing in one run: not all clients release as much in a round");
+    for (std::size_t k = from; k < to; ++k) {
+      const View s = t.Out(t.releases[k]), m0 = zero.Mean(zero.releases[k]), m1 = one.Mean(one.releases[k]);
+      const double s0 = zero.releases[k].sigma, s1 = one.releases[k].sigma;
+      double& score = out.likelihood[(k - from) / each];
+      score = Sane(score + static_cast<double>(s.size()) * std::log(s0 / s1) +
+                   (DistanceSquared(s, m0) / s0 / s0 - DistanceSquared(s, m1) / s1 / s1) / 2);
+    }
+    from = to;
+  }
+  return out;
 }
 
 // PrivUnit: V falls into the cap around the true direction with probability p. ScalarDP: the level is the

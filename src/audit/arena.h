@@ -53,6 +53,15 @@ class Arena {
   // The run with this number in a world, and what is seen of it. Runs are independent of each other.
   Result<Sighting> Run(int world, std::uint32_t number);
 
+  // One run in which every client has a canary of its own, whose value a fair coin decides, and what an
+  // attacker thinks of each: large means world 1. With local trust and without secret samples: there every
+  // release is of one client.
+  struct Crowd {
+    std::vector<bool> coin;
+    std::vector<double> likelihood;
+  };
+  Result<Crowd> RunCrowd(std::uint32_t clients) const;
+
   const Plan& plan() const;
   const Canary& canary() const { return canary_; }
   double strength() const { return strength_; }  // mean over a few runs: why this canary was chosen
@@ -66,13 +75,13 @@ class Arena {
   Status Choose();
   Status Set(const Canary&);
   std::vector<Canary> Candidates() const;
-  Result<std::unique_ptr<Stage>> MakeStage(const Canary::Record&, bool everywhere,
+  Result<std::unique_ptr<Stage>> MakeStage(const std::vector<Canary::Record>& canaries, bool everywhere,
                                            const Mechanism* like) const;
   void Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted, int world,
                Sighting& out) const;
   void ByMessages(const Stage& real, Sighting& out) const;
 
-  const Config config_;
+  Config config_;
   const std::uint64_t seed_;
   const Variation variation_;
   Adjacency adjacency_ = Adjacency::kReplaceOne;

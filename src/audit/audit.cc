@@ -182,15 +182,21 @@ bool AuditReport::claim_broken() const {
                   gaussian() ? EpsilonIfGaussian(doubtless_mu, Delta::Proven(delta)) : 0.0) > *claimed;
 }
 
+namespace {
+// Other configs draw other noise: what one audit finds by chance another does not find again.
+std::uint64_t SeedOf(const Config& config, std::uint64_t seed) {
+  for (const std::byte b : ConfigDigest(config)) seed = seed * 0x100000001b3u + static_cast<std::uint64_t>(b);
+  return seed;
+}
+}  // namespace
+
 Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation variation) {
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  // Other configs draw other noise: what one audit finds by chance another does not find again.
-  std::uint64_t seed = o.seed;
-  for (const std::byte b : ConfigDigest(config)) seed = seed * 0x100000001b3u + static_cast<std::uint64_t>(b);
-  TACIT_TRY(const std::unique_ptr<Arena> arena, Arena::Make(config, seed, std::move(variation)));
+  TACIT_TRY(const std::unique_ptr<Arena> arena,
+            Arena::Make(config, SeedOf(config, o.seed), std::move(variation)));
   const Plan& p = arena->plan();
   const Delta delta = Delta::Proven(p.delta);
   const std::uint64_t all = 2 * (static_cast<std::uint64_t>(o.explore) + o.measure);
@@ -282,6 +288,47 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   r.seconds = seconds_before + elapsed();
   r.runs = all;
   return r;
+}
+
+Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, const AuditOptions& o,
+                                   Variation variation) {
+  const auto begin = std::chrono::steady_clock::now();
+  TACIT_TRY(const std::unique_ptr<Arena> arena,
+            Arena::Make(config, SeedOf(config, o.seed), std::move(variation)));
+  TACIT_TRY(const Arena::Crowd crowd, arena->RunCrowd(clients));
+  std::vector<std::size_t> order(clients);
+  for (std::size_t i = 0; i < clients; ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(crowd.likelihood[a]) > std::abs(crowd.likelihood[b]);
+  });
+  OneRunReport r{
+      .clients = clients, .certified = arena->plan().certified_epsilon, .delta = arena->plan().delta};
+  // Guesses of those that the attacker is surest of. How many is fixed in advance, and three numbers are
+  // tried.
+  constexpr std::size_t kParts[] = {1, 4, 16};
+  for (const std::size_t part : kParts) {
+    const std::size_t guesses = std::max<std::size_t>(1, clients / part);
+    std::uint64_t right = 0;
+    for (std::size_t k = 0; k < guesses; ++k)
+      right += (crowd.likelihood[order[k]] > 0) == crowd.coin[order[k]];
+    const double epsilon =
+        OneRunEpsilon(clients, guesses, right, Delta::Proven(r.delta), o.alpha / std::size(kParts));
+    if (epsilon > r.epsilon || r.guesses == 0) r.guesses = guesses, r.right = right, r.epsilon = epsilon;
+  }
+  r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return r;
+}
+
+json ToJson(const OneRunReport& r) {
+  return {{"method", "one run"},
+          {"clients", r.clients},
+          {"guesses", r.guesses},
+          {"right", r.right},
+          {"delta", r.delta},
+          {"certified_epsilon", Number(r.certified)},
+          {"measured_epsilon", r.epsilon},
+          {"confidence", 0.95},
+          {"seconds", r.seconds}};
 }
 
 json ToJson(const AuditReport& r) {

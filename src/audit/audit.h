@@ -72,6 +72,17 @@ struct AuditReport {
 Result<AuditReport> Audit(const Config& config, const AuditOptions&, Variation = {});
 nlohmann::json ToJson(const AuditReport&);
 
+// The same from one run (Steinke, Nasr, Jagielski 2023): m clients, each with a canary of its own.
+struct OneRunReport {
+  std::uint64_t clients = 0, guesses = 0, right = 0;  // m, r and v of the best of a few r
+  double certified = kInf, delta = 0;
+  double epsilon = 0;  // at least, at alpha
+  double seconds = 0;
+};
+Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, const AuditOptions&,
+                                   Variation = {});
+nlohmann::json ToJson(const OneRunReport&);
+
 // A config with everything that matters to its guarantee, and little else: few clients, short rows made up by
 // the auditor, at most `rounds` rounds, replayable noise. `changes` says what is not as it was.
 Result<Config> ForAudit(const Config&, std::size_t rounds, std::vector<std::string>& changes);

@@ -147,6 +147,28 @@ TEST(Audit, GoesOnWhereItWasStoppedWithTheSameResult) {
   std::filesystem::remove(file);
 }
 
+// One run of many clients proves most of what many runs of few do, and nothing that is not so.
+TEST(OneRun, FindsTheNoiseThatIsThere) {
+  const auto r = AuditInOneRun(SmallOf(Named("primal-dual"), {{"privacy.epsilon", "6"}}), 2000, {});
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(r->certified,
+            Found(SmallOf(Named("primal-dual"), {{"privacy.epsilon", "6"}}), Few(100, 100)).certified);
+  EXPECT_GT(r->epsilon, 0.8);
+  EXPECT_LT(r->epsilon, r->certified);
+  const auto exposed = AuditInOneRun(SmallOf(Named("zcdp-nfl, paper")), 500, {});
+  ASSERT_TRUE(exposed.ok()) << exposed.error().message;
+  EXPECT_EQ(exposed->right, exposed->guesses);
+}
+
+TEST(OneRun, SaysWhereItDoesNotApply) {
+  for (const char* name :
+       {"dp-fedavg, central", "dp-fed-sgd", "fedexp, PrivUnit", "primal-dual, add-remove"}) {
+    const auto r = AuditInOneRun(SmallOf(Named(name)), 100, {});
+    ASSERT_FALSE(r.ok()) << name;
+    EXPECT_EQ(r.error().code, Code::kUnsupported) << name;
+  }
+}
+
 TEST(Audit, JsonHasTheFigures) {
   const AuditReport r = Found(SmallOf(Named("primal-dual")), Few(200, 400));
   const nlohmann::json j = ToJson(r);

@@ -31,6 +31,12 @@ struct Transcript {
   Vec out;  // what left; of an echo: empty
   Vec mean;  // the same without noise
   void Clear() { releases.clear(), rounds.clear(), out.clear(), mean.clear(); }
+  void Add(double sigma, View value) {
+    releases.push_back({mean.size(), value.size(), sigma});
+    // The lattice has an end, 2³⁰ to 2³¹ times σ from 0, to which longer values are projected.
+    const double most = 0x1p30 * sigma;
+    for (const double v : value) mean.push_back(v > most ? most : v < -most ? -most : v);
+  }
   void EndRound() { rounds.push_back(releases.size()); }
   View Out(const Release& r) const { return View(out).subspan(r.begin, r.dim); }
   View Mean(const Release& r) const { return View(mean).subspan(r.begin, r.dim); }
@@ -56,8 +62,7 @@ class TappedMechanism final : public Mechanism {
   }
   void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
     within_->Add(sigma, noise, value, out);
-    to_->releases.push_back({to_->mean.size(), value.size(), sigma.value()});
-    to_->mean.insert(to_->mean.end(), value.begin(), value.end());
+    to_->Add(sigma.value(), value);
     to_->out.insert(to_->out.end(), out.begin(), out.end());
   }
   std::unique_ptr<Mechanism> within_;
@@ -85,8 +90,7 @@ class EchoMechanism final : public Mechanism {
   void Draw(NoiseStd, std::size_t, NoiseRng&, NoiseBuffer&) const override {}
   void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const override {
     const std::size_t k = to_->releases.size();
-    to_->releases.push_back({to_->mean.size(), value.size(), sigma.value()});
-    to_->mean.insert(to_->mean.end(), value.begin(), value.end());
+    to_->Add(sigma.value(), value);
     if (k < along_->releases.size() && along_->releases[k].dim == value.size())
       Copy(along_->Out(along_->releases[k]), out);
     else

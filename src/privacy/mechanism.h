@@ -50,7 +50,7 @@ class Mechanism {
   virtual double OverheadMu(std::size_t dim) const = 0;
 
  private:
-  friend class TappedMechanism;  // audit/tap.h: a mechanism around another one, for runs on an auditor's own rows
+  friend class TappedMechanism;  // audit/tap.h: around another mechanism, on an auditor's own rows
   template <class Payer>
   Status PayDrawOpen(const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
   // Draw never sees the data; Add is the only place where both meet.

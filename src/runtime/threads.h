@@ -100,7 +100,7 @@ class ThreadRuntime {
   }
 
  private:
-  static constexpr std::uint32_t kServer = 0xffffffff;      // whose noise a server's is
+  static constexpr std::uint32_t kServer = 0xffffffff;  // whose noise a server's is
   struct Lane {  // one thread's reusable state
     Scratch scratch;
     typename A::Up up;
