@@ -13,6 +13,7 @@ namespace {
 struct BoardArguments {
   std::vector<std::string> roots;
   std::string listen = "127.0.0.1:8474", token_file, certificate, key;
+  bool oracle = false;
 };
 
 // "127.0.0.1:8474", "[::1]:0", "8474", "localhost"
@@ -38,6 +39,7 @@ Status ParseListen(const std::string& text, BoardOptions& o) {
 Result<int> Show(const Common& common, const BoardArguments& a) {
   TACIT_OK(common.ExpectNoSets("board"));
   BoardOptions o;
+  o.oracle = a.oracle;
   o.roots.assign(a.roots.begin(), a.roots.end());
   if (o.roots.empty()) o.roots.emplace_back("runs");
   for (const auto& root : o.roots) {
@@ -99,6 +101,8 @@ void AddBoard(CLI::App& app, Invocation& run) {
       ->capture_default_str();
   verb->add_option("--token-file", a->token_file, "the token to ask for, in the first line of a file")
       ->type_name("FILE");
+  verb->add_flag("--oracle", a->oracle,
+                 "also figures of simulations that an oracle read off private data, which no ε covers");
   verb->add_option("--certificate", a->certificate, "serve over TLS with this certificate")
       ->type_name("FILE.pem");
   verb->add_option("--key", a->key, "and its private key")->type_name("FILE.pem");

@@ -43,28 +43,35 @@ Result<Chart> MakeChart(const std::vector<RunGroup>& groups, const Arguments& a,
   TACIT_OK(CheckColumn(groups, y, "--y"));
   TACIT_TRY(const Band band, BandNamed(a.band));
   Chart chart;
-  chart.x_label = AxisLabel(x);
-  chart.y_label = AxisLabel(y);
+  chart.x_label = AxisLabel(x, groups);
+  chart.y_label = AxisLabel(y, groups);
+  chart.epsilon_x = x == "epsilon";
+  chart.epsilon_y = y == "epsilon";
   chart.title = a.title.empty() ? chart.y_label + " against " + chart.x_label : a.title;
   chart.description = chart.title;
   chart.log_x = a.log_x;
   chart.log_y = a.log_y;
   bool banded = false;
+  std::vector<std::string> notes;
   for (const RunGroup& g : groups) {
     Curve c = CurveOf(g, x, y, band);
+    if (!c.note.empty()) notes.push_back(fmt::format("{}: {}", c.label, c.note));
     const bool shown = std::any_of(c.y.begin(), c.y.end(), [&](double v) { return !a.log_y || v > 0; });
     if (!shown) {
       left_out.push_back(g.label);
       continue;
     }
     banded |= c.seeds > 1;
-    chart.description += fmt::format("; {}: {:.4g} at the end", c.label, c.y.back());
+    chart.description +=
+        fmt::format("; {}: {} at the end", c.label,
+                    chart.epsilon_y ? EpsilonShown(c.y.back()) : fmt::format("{:.4g}", c.y.back()));
     chart.curves.push_back(std::move(c));
   }
   if (chart.curves.empty())
     return Fail(Code::kInvalidArgument, "--y {}: no run has a point of it that can be drawn{}",
                 Printable(a.y), a.log_y ? "; without --log-y values at or below 0 can" : "");
   if (banded) chart.note = Describe(band);
+  for (const std::string& note : notes) chart.note += (chart.note.empty() ? "" : "; ") + note;
   return chart;
 }
 
@@ -152,7 +159,12 @@ Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
       return Fail(Code::kNotFound, "{}: there is no run in this folder; give one that `tacit train` wrote",
                   folder.string());
     std::reverse(found.begin(), found.end());  // the oldest first
-    for (const RunSummary& s : found) folders.push_back(s.folder);
+    const bool alone = found.size() == 1;        // then it was asked for by name
+    for (const RunSummary& s : found)
+      if (s.state == RunState::kBroken && !alone)
+        Warn(fmt::format("{} is left out: {}", Printable(s.name), Printable(s.problem)));
+      else
+        folders.push_back(s.folder);
   }
   return GroupRuns(folders, legend);
 }

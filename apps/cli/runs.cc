@@ -1,6 +1,9 @@
 // tacit runs: what is stored of runs; listed, tagged, compared, exported and deleted.
+#include <fcntl.h>
 #include <fnmatch.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +39,8 @@ constexpr const char* kStaysSpent =
 
 std::string Epsilon(const RunSummary& s) {
   if (s.state == RunState::kBroken) return "-";
-  return std::isinf(s.epsilon) ? "inf" : DigitsUp(s.epsilon);
+  if (std::isnan(s.epsilon)) return "?";
+  return (s.state == RunState::kRunning ? "≥ " : "") + (std::isinf(s.epsilon) ? "inf" : DigitsUp(s.epsilon));
 }
 std::string Metric(const RunSummary& s, const std::string& name) {
   const auto at = s.metrics.find(name);
@@ -82,7 +86,7 @@ Result<int> List(const Common& common, const Arguments& a) {
   const bool tagged =
       std::any_of(runs.begin(), runs.end(), [](const RunSummary& s) { return !s.tags.empty(); });
   std::vector<std::string> header = {"run", "state", "algorithm", "mode", "data", "rounds", "ε"};
-  header.insert(header.end(), metrics.begin(), metrics.end());
+  for (const std::string& m : metrics) header.push_back(MetricLabel(m, runs));
   if (tagged) header.emplace_back("tags");
   Table table(header);
   for (std::size_t c = 0; c < 5; ++c) table.Left(c);
@@ -101,6 +105,9 @@ Result<int> List(const Common& common, const Arguments& a) {
     table.Add(std::move(row));
   }
   table.Print(stdout, 0);
+  if (!common.quiet)
+    for (const RunSummary& s : runs)
+      if (s.state == RunState::kBroken) Warn(fmt::format("{}: {}", Printable(s.name), Printable(s.problem)));
   if (fit < all || runs.size() < fit)
     fmt::print(stderr, "{} of {} runs\n", Grouped(runs.size()), Grouped(all));
   return 0;
@@ -129,16 +136,52 @@ bool Within(const fs::path& file, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+// What training, tagging and signing write into a run's folder, drafts included.
+bool OfRuns(std::string name) {
+  for (const char* end : {".draft", "-wal", "-shm", "-journal"})
+    if (name.ends_with(end)) name.resize(name.size() - std::string_view(end).size());
+  static const std::set<std::string> kNames = {"config.toml", "trace.jsonl",          "result.json",
+                                               "model.npy",   "certificate.json",     "certificate.txt",
+                                               "ledger.db",   "checkpoint",           "tags",
+                                               "tags.lock",   "participation.csv",    "weights.csv",
+                                               "graph.txt",   "certificate.json.sig", "search.json",
+                                               "report.html"};
+  return kNames.contains(name);
+}
+
+// Whoever trains in a folder holds this lock.
+class HeldFolder {
+ public:
+  explicit HeldFolder(const fs::path& folder)
+      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {}
+  HeldFolder(const HeldFolder&) = delete;
+  HeldFolder& operator=(const HeldFolder&) = delete;
+  ~HeldFolder() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  bool Take() { return fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0; }
+
+ private:
+  int fd_;
+};
+
 // Nothing but a run that no process works on may go: no folder with other things in it, and no ledger that
 // adds up the runs on a data set.
 Status CheckMayGo(const fs::path& folder, const RunSummary& s) {
   if (s.state == RunState::kRunning)
     return Fail(Code::kInvalidArgument, "{}: is running; stop it first", folder.string());
   std::error_code ec;
+  if (fs::is_symlink(folder, ec))
+    return Fail(Code::kInvalidArgument,
+                "{}: is a link to a folder; delete what it points to, or the link by hand", folder.string());
+  if (s.algorithm.empty())
+    return Fail(Code::kInvalidArgument, "{}: {}, so it may be no run; delete it by hand", folder.string(),
+                s.problem);
   for (const auto& entry : fs::directory_iterator(folder, ec))
-    if (entry.is_directory(ec))
-      return Fail(Code::kInvalidArgument, "{}: has a folder in it, which no run has; delete it by hand",
-                  folder.string());
+    if (!OfRuns(entry.path().filename().string()) || entry.is_directory(ec))
+      return Fail(Code::kInvalidArgument, "{}: {} is in it, which no run writes; delete it by hand",
+                  folder.string(), Printable(entry.path().filename().string()));
+  if (ec) return Fail(Code::kIo, "{}: cannot be listed ({})", folder.string(), ec.message());
   const auto settings = ReadSettings(folder);
   const std::string named = settings.ok() ? PlainValue(*settings, "experiment.ledger") : "";
   for (const fs::path& ledger : {DefaultLedger(folder.parent_path()), fs::path(named)})
@@ -174,6 +217,12 @@ Result<int> Delete(const Common& common, const Arguments& a) {
   }
   json gone = json::array();
   for (const fs::path& folder : folders) {
+    // Somebody may have gone on with it while we asked.
+    HeldFolder held(folder);
+    if (!held.Take()) return Fail(Code::kInvalidArgument, "{}: is running; stop it first", folder.string());
+    TACIT_TRY(RunSummary s, SummaryOf(folder));
+    s.state = RunState::kStopped;                    // the lock is ours
+    TACIT_OK(CheckMayGo(folder, s));
     std::error_code ec;
     fs::remove_all(folder, ec);
     if (ec) return Fail(Code::kIo, "{}: cannot be deleted ({})", folder.string(), ec.message());
@@ -229,9 +278,10 @@ Result<int> Compare(const Common& common, const Arguments& a) {
     return !runs[r].certified ? "-" : std::isinf(*runs[r].certified) ? "inf" : DigitsUp(*runs[r].certified);
   });
   if (std::any_of(runs.begin(), runs.end(), [](const RunSummary& s) { return s.claimed.has_value(); }))
-    row("ε claimed", [&](std::size_t r) { return runs[r].claimed ? Digits(*runs[r].claimed) : "-"; });
+    row("ε claimed", [&](std::size_t r) { return runs[r].claimed ? DigitsUp(*runs[r].claimed) : "-"; });
   row("δ", [&](std::size_t r) { return Digits(runs[r].delta); });
-  for (const std::string& m : metrics) row(Printable(m), [&](std::size_t r) { return Metric(runs[r], m); });
+  for (const std::string& m : metrics)
+    row(Printable(MetricLabel(m, runs)), [&](std::size_t r) { return Metric(runs[r], m); });
   row("traffic", [&](std::size_t r) { return Bytes(runs[r].bytes_up + runs[r].bytes_down); });
   table.Print(stdout, 0);
   if (keys.empty() && !common.quiet) fmt::print(stderr, "the configs do not differ in what shapes a run\n");

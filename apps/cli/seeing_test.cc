@@ -77,6 +77,10 @@ TEST_F(SeeingTest, DeletingLeavesWhatWasSpent) {
   EXPECT_FALSE(fs::exists(home_ / "runs" / a));
   EXPECT_EQ(RunJson({"ledger"}), before);
   EXPECT_EQ(Run({"runs", "delete", "runs", "--yes"}).code, static_cast<int>(Code::kNotFound));  // no run
+  fs::create_directories(home_ / "site");
+  std::ofstream(home_ / "site/config.toml") << "title = \"site\"\n";
+  EXPECT_EQ(Run({"runs", "delete", "site", "--yes"}).code, kWrong) << "a config.toml alone makes no run";
+  EXPECT_TRUE(fs::exists(home_ / "site/config.toml"));
   EXPECT_TRUE(fs::exists(home_ / "runs" / "ledger.db"));
 }
 

@@ -5,13 +5,16 @@
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "board/calculator.h"
@@ -69,6 +72,7 @@ struct Snapshot {
   std::uint64_t version = 0;
   std::map<std::string, std::string> runs;
   std::map<std::string, std::filesystem::path> folders;
+  std::map<std::string, std::set<std::string>> hidden;  // columns that are not shown
 };
 
 }  // namespace
@@ -177,10 +181,10 @@ class Board::Impl {
     });
     server_->Get("/api/events", [this](const Request&, Response& out) { News(out); });
     server_->Get("/api/run", [this](const Request& in, Response& out) {
-      if (const auto run = Find(in, out)) Detail(run->text, run->folder, out);
+      if (const auto run = Find(in, out)) Detail(*run, out);
     });
     server_->Get("/api/trace", [this](const Request& in, Response& out) {
-      if (const auto run = Find(in, out)) Curves(in, run->folder, out);
+      if (const auto run = Find(in, out)) Curves(in, *run, out);
     });
     server_->Get("/api/calculate", [](const Request& in, Response& out) {
       const auto answer =
@@ -261,6 +265,9 @@ class Board::Impl {
         json j = ToJson(r);
         j.erase("folder");  // where things lie on this machine is nobody's business
         j["id"] = id;
+        if (!options_.oracle)                         // read off private data: may not be released
+          for (const std::string& metric : r.oracle) j["metrics"].erase(metric);
+        next->hidden[id] = options_.oracle ? std::set<std::string>() : r.oracle;
         next->runs[id] = Dump(j);
         next->folders[id] = r.folder;
       }
@@ -330,20 +337,22 @@ class Board::Impl {
   struct Listed {
     std::filesystem::path folder;
     std::string text;  // as the page is told
+    std::set<std::string> hidden;
   };
   std::optional<Listed> Find(const Request& in, Response& out) {
     const std::string id = in.get_param_value("run");
     for (int turn = 0; turn < 2; ++turn) {
       const auto now = Now();
       if (const auto found = now->folders.find(id); found != now->folders.end())
-        return Listed{found->second, now->runs.at(id)};
+        return Listed{found->second, now->runs.at(id), now->hidden.at(id)};
       if (turn == 0) (void)List();
     }
     Refuse(out, 404, Fail(Code::kNotFound, "{}: no such run", id.substr(0, 200)));
     return std::nullopt;
   }
 
-  void Detail(const std::string& run, const std::filesystem::path& folder, Response& out) {
+  void Detail(const Listed& listed, Response& out) {
+    const std::filesystem::path& folder = listed.folder;
     const auto trace = traces_.Get(folder);
     const auto text = [&](const char* name) {
       const auto read = ReadWhole(folder / name, kLargestText);
@@ -352,16 +361,16 @@ class Board::Impl {
     json columns = json::array();
     if (trace.ok())
       for (const std::string& name : (*trace)->names)
-        if (name != "round") columns.push_back(name);
+        if (name != "round" && !listed.hidden.contains(name)) columns.push_back(name);
     Answer(out, 200,
-           {{"run", json::parse(run)},
+           {{"run", json::parse(listed.text)},
             {"columns", columns},
             {"config", text("config.toml")},
             {"certificate", text("certificate.txt")}});
   }
 
-  void Curves(const Request& in, const std::filesystem::path& folder, Response& out) {
-    const auto read = traces_.Get(folder);
+  void Curves(const Request& in, const Listed& listed, Response& out) {
+    const auto read = traces_.Get(listed.folder);
     if (!read.ok()) return Refuse(out, 500, read.error());
     const Trace& trace = **read;
     const std::string across = in.get_param_value("x"), up = in.get_param_value("y");
@@ -371,7 +380,10 @@ class Board::Impl {
       points = std::clamp<std::size_t>(points, 4, 20000);
     }
     std::vector<double> bytes;
-    const std::vector<double>* x = trace.column(across);
+    const auto column = [&](const std::string& name) {
+      return listed.hidden.contains(name) ? nullptr : trace.column(name);
+    };
+    const std::vector<double>* x = column(across);
     if (across == "bytes") {
       const std::vector<double>*a = trace.column("bytes_up"), *b = trace.column("bytes_down");
       if (a != nullptr && b != nullptr) {
@@ -385,9 +397,12 @@ class Board::Impl {
     for (std::size_t at = 0; at <= up.size() && x != nullptr;) {
       const std::size_t end = std::min(up.find(',', at), up.size());
       const std::string name = up.substr(at, end - at);
-      if (const std::vector<double>* y = trace.column(name)) {
+      if (const std::vector<double>* y = column(name)) {
         Downsample(*x, *y, points, xs, ys);
-        lines[name] = {{"x", xs}, {"y", ys}};
+        const auto infinite = [](const std::vector<double>& of) {
+          return std::count_if(of.begin(), of.end(), [](double v) { return std::isinf(v); });
+        };
+        lines[name] = {{"x", xs}, {"y", ys}, {"infinite", infinite(*x) + infinite(*y)}};
       }
       at = end + 1;
     }

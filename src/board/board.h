@@ -21,7 +21,8 @@ struct BoardOptions {
   std::string host = "127.0.0.1";
   int port = 8474;                           // 0: any that is free
   std::optional<std::string> token = std::nullopt;          // asked for where it is set
-  std::filesystem::path certificate = {}, key = {};    // PEM files; with them the page is served over TLS
+  bool oracle = false;  // figures that a simulation's oracle read off private data, too
+  std::filesystem::path certificate = {}, key = {};  // PEM files; with them the page is served over TLS
 };
 
 bool IsLoopback(const std::string& host);
@@ -34,8 +35,8 @@ class Board {
   ~Board();
   int port() const;
   std::string url() const;  // of the page, without the token
-  void Serve();             // until Stop
-  void Stop();              // from any thread
+  void Serve();  // until Stop
+  void Stop();  // from any thread
 
  private:
   class Impl;

@@ -378,8 +378,8 @@ std::string DotsSvg(const Chart& c, int wide) {
       out += fmt::format("<path class=\"line c0\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n",
                          axis.Shows(one.low[0]) ? at(one.low[0]) : left, y, at(one.high[0]));
     out += fmt::format("<circle class=\"dot c0\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n", at(one.y[0]), y);
-    out += fmt::format("<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\">{:.4g}</text>\n", right + 6, y + 4,
-                       one.y[0]);
+    out += fmt::format("<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", right + 6, y + 4,
+                       c.epsilon_y ? EpsilonShown(one.y[0]) : fmt::format("{:.4g}", one.y[0]));
   }
   out += fmt::format("<text class=\"middle\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", (left + right) / 2,
                      bottom + 36, HtmlEscaped(c.y_label + (c.log_y ? " (log)" : "")));
@@ -398,10 +398,13 @@ std::string ChartTable(const Chart& chart, std::size_t rows) {
     const std::size_t n = c.x.size(), shown = std::min(n, std::max<std::size_t>(rows, 2));
     for (std::size_t k = 0; k < shown; ++k) {
       const std::size_t i = n <= shown ? k : k * (n - 1) / (shown - 1);
-      t.rows.push_back({fmt::format("{:.6g}", c.x[i]), fmt::format("{:.6g}", c.y[i])});
+      const auto text = [](double v, bool epsilon) {
+        return epsilon ? EpsilonShown(v) : fmt::format("{:.6g}", v);
+      };
+      t.rows.push_back({text(c.x[i], chart.epsilon_x), text(c.y[i], chart.epsilon_y)});
       if (!c.low.empty())
         t.rows.back().insert(t.rows.back().end(),
-                             {fmt::format("{:.6g}", c.low[i]), fmt::format("{:.6g}", c.high[i])});
+                             {text(c.low[i], chart.epsilon_y), text(c.high[i], chart.epsilon_y)});
     }
     out += ToHtml(t, shown < n ? fmt::format("{}: {} of {} points", LegendText(c), shown, n) : LegendText(c));
   }

@@ -21,6 +21,8 @@ struct Chart {
   std::vector<Rule> rules;
   std::string note;  // below the legend: what the bands are
   bool markers = false;  // a dot at every point, for curves of few
+  bool epsilon_x = false,
+       epsilon_y = false;  // what goes that way is an ε, and is rounded up where it is printed
 };
 
 struct ChartSize {

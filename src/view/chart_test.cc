@@ -78,6 +78,34 @@ TEST_F(ChartTest, RunsThatDifferInTheSeedAreOneCurve) {
   EXPECT_NE(ToMarkdown(t).find("|---|---:|"), std::string::npos);
 }
 
+TEST_F(ChartTest, SeedsThatAreBehindAreToldAndInfiniteEpsilonsToo) {
+  Run("a", 1, 2, 0);
+  Run("b", 2, 2, 1);
+  std::ofstream(home_ / "b" / "trace.jsonl") << "";
+  auto groups = GroupRuns({home_ / "a", home_ / "b"});
+  Curve c = CurveOf((*groups)[0], "round", "loss", Band::kRange);
+  EXPECT_EQ(c.x.size(), 4u);
+  EXPECT_EQ(c.seeds, 1u);
+  EXPECT_EQ(c.note, "1 of 2 seeds have no points yet");
+  std::ofstream(home_ / "b" / "trace.jsonl")
+      << "{\"round\":1,\"epsilon\":\"inf\",\"metrics\":{\"loss\":3}}\n";
+  groups = GroupRuns({home_ / "a", home_ / "b"});
+  c = CurveOf((*groups)[0], "round", "loss", Band::kRange);
+  EXPECT_EQ(c.x.size(), 1u);
+  EXPECT_NE(c.note.find("up to round 1, where one of 2 seeds ends"), std::string::npos) << c.note;
+  const Curve e = CurveOf((*groups)[0], "round", "epsilon", Band::kRange);
+  EXPECT_NE(e.note.find("∞ is not drawn"), std::string::npos) << e.note;
+}
+
+TEST(ChartText, EpsilonsAreRoundedUpWhereTheyArePrinted) {
+  Chart chart;
+  chart.title = chart.y_label = "ε";
+  chart.epsilon_y = true;
+  chart.curves = {{.label = "certified", .x = {0}, .y = {289.34101}, .low = {}, .high = {}}};
+  EXPECT_NE(DotsSvg(chart, 400).find("289.4"), std::string::npos);
+  EXPECT_NE(ChartTable(chart, 4).find("289.4"), std::string::npos);
+}
+
 TEST_F(ChartTest, TheSameSeedTwiceIsNoSecondSeed) {
   const auto groups = GroupRuns({Run("a", 1, 2, 0), Run("b", 1, 2, 1)});
   ASSERT_TRUE(groups.ok());

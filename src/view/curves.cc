@@ -151,20 +151,29 @@ const char* Describe(Band band) {
   return "";
 }
 
+std::string AxisLabel(std::string_view column, const std::vector<RunGroup>& groups) {
+  const bool oracle = std::any_of(groups.begin(), groups.end(), [&](const RunGroup& g) {
+    return std::any_of(g.runs.begin(), g.runs.end(),
+                       [&](const RunSummary& r) { return r.oracle.contains(std::string(column)); });
+  });
+  return AxisLabel(column) + (oracle ? " (oracle, not private)" : "");
+}
+
 Curve CurveOf(const RunGroup& group, std::string_view x, std::string_view y, Band band) {
   Curve curve;
   curve.label = group.label;
-  curve.seeds = group.runs.size();
   struct Run {
     std::vector<double> round, x, y;
   };
   std::vector<Run> runs;
   for (const Trace& t : group.traces) {
     Run r{ColumnOf(t, "round"), ColumnOf(t, x), ColumnOf(t, y)};
-    if (r.x.empty() || r.y.empty() || r.round.empty()) return curve;
-    runs.push_back(std::move(r));
+    if (!r.x.empty() && !r.y.empty() && !r.round.empty()) runs.push_back(std::move(r));
   }
+  curve.seeds = runs.size();
+  if (runs.empty()) return curve;
   const bool banded = runs.size() > 1 && band != Band::kNone;
+  bool infinite = false;
   std::vector<std::size_t> at(runs.size(), 0);  // the row of each run that is at or after the round
   for (std::size_t i = 0; i < runs.front().round.size(); ++i) {
     const double round = runs.front().round[i];
@@ -173,9 +182,11 @@ Curve CurveOf(const RunGroup& group, std::string_view x, std::string_view y, Ban
       const Run& run = runs[r];
       while (at[r] < run.round.size() && run.round[at[r]] < round) ++at[r];
       if (at[r] == run.round.size() || run.round[at[r]] != round) break;
-      if (!std::isfinite(run.x[at[r]]) || !std::isfinite(run.y[at[r]])) break;
-      xs.push_back(run.x[at[r]]);
-      ys.push_back(run.y[at[r]]);
+      const double here = run.x[at[r]], up = run.y[at[r]];
+      infinite |= std::isinf(here) || std::isinf(up);
+      if (!std::isfinite(here) || !std::isfinite(up)) break;
+      xs.push_back(here);
+      ys.push_back(up);
     }
     if (ys.size() != runs.size()) continue;
     const Spread s = SpreadOf(ys);
@@ -185,6 +196,14 @@ Curve CurveOf(const RunGroup& group, std::string_view x, std::string_view y, Ban
     curve.low.push_back(band == Band::kRange ? s.low : s.mean - s.std);
     curve.high.push_back(band == Band::kRange ? s.high : s.mean + s.std);
   }
+  const auto say = [&](const std::string& what) { curve.note += (curve.note.empty() ? "" : ", ") + what; };
+  if (infinite) say("∞ is not drawn");
+  if (runs.size() < group.runs.size())
+    say(fmt::format("{} of {} seeds have no points yet", group.runs.size() - runs.size(), group.runs.size()));
+  const auto [first, last] = std::minmax_element(
+      runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.round.back() < b.round.back(); });
+  if (first->round.back() < last->round.back())
+    say(fmt::format("up to round {:g}, where one of {} seeds ends", first->round.back(), runs.size()));
   return curve;
 }
 
@@ -221,13 +240,17 @@ TextTable FinalTable(const std::vector<RunGroup>& groups, const std::vector<std:
   t.header.emplace_back("rounds");
   if (claims) t.header.emplace_back("ε claimed");
   for (const char* name : {"ε certified", "δ"}) t.header.emplace_back(name);
-  for (const std::string& m : metrics) t.header.push_back(m);
+  for (const std::string& m : metrics) {
+    std::vector<RunSummary> all;
+    for (const RunGroup& g : groups) all.insert(all.end(), g.runs.begin(), g.runs.end());
+    t.header.push_back(MetricLabel(m, all));
+  }
   for (const RunGroup& g : groups) {
     const RunSummary& first = g.runs.front();
     std::vector<std::string> row = {g.label};
     if (seeds) row.push_back(fmt::format("{}", g.runs.size()));
     row.push_back(fmt::format("{}", first.rounds));
-    if (claims) row.push_back(first.claimed ? Number4(*first.claimed) : "none");
+    if (claims) row.push_back(first.claimed ? EpsilonShown(*first.claimed) : "none");
     double certified = 0;  // the largest, and none if a run has none
     bool all = true;
     for (const RunSummary& r : g.runs) {

@@ -27,6 +27,8 @@ Result<std::vector<RunGroup>> GroupRuns(const std::vector<std::filesystem::path>
 // What a word on the command line means: rounds → round, bytes → both directions, anything else as it is.
 std::string ColumnName(std::string_view word);
 std::string AxisLabel(std::string_view column);  // "bytes sent and received"
+// The same, with a word about oracles where a run has the column from one.
+std::string AxisLabel(std::string_view column, const std::vector<RunGroup>&);
 // Of a trace; "bytes" is the sum of both directions. nullptr-like empty: the trace has no such column.
 std::vector<double> ColumnOf(const Trace&, std::string_view column);
 // Names of columns that some trace of the groups has, "bytes" included; in the order of the traces.
@@ -39,10 +41,11 @@ const char* Describe(Band);
 struct Curve {
   std::string label;
   std::vector<double> x, y, low, high;
-  std::size_t seeds = 1;
+  std::size_t seeds = 1;  // that have such points
+  std::string note = {};  // of what is not drawn: seeds that end early or have none, an ε that is infinite
 };
-// The mean of column y over the group's seeds against that of column x, at the rounds that all of them have
-// traced. Empty if a run has no such column.
+// The mean of column y over the group's seeds against that of column x, at the rounds that all have traced
+// which have traced any. Empty if none has both columns.
 Curve CurveOf(const RunGroup&, std::string_view x, std::string_view y, Band);
 
 // A table for people: cells are text as it is, not escaped.

@@ -53,9 +53,11 @@ struct Drawn {
   std::string x_label;                                   // empty: no axis of numbers
   std::vector<std::string> order;                        // labels, as they come
   std::map<std::string, std::map<double, Point>> lines;  // by label and x
+  std::set<std::string> infinite;                        // labels with points that cannot be drawn
 };
 
 void Put(Drawn& drawn, const std::string& label, double x, const Summary& y, bool high) {
+  if (std::isinf(y.mean)) drawn.infinite.insert(label);
   if (!std::isfinite(y.mean)) return;
   if (!drawn.lines.contains(label)) drawn.order.push_back(label);
   const auto [at, fresh] = drawn.lines[label].try_emplace(x, Point{x, y});
@@ -194,7 +196,10 @@ std::pair<double, double> CertifiedRange(const FigureRecord& r) {
   double low = NAN, high = NAN;
   for (const GridPoint& p : r.result.points)
     if (const auto at = p.metrics.find("certified_epsilon"); at != p.metrics.end()) {
-      const double v = at->second.mean;
+      // No seed of n is further from the mean than (n − 1)/√n standard deviations.
+      const Summary& of = at->second;
+      const auto n = static_cast<double>(std::max<std::size_t>(1, of.count));
+      const double v = of.std > 0 ? of.mean + of.std * (n - 1) / std::sqrt(n) : of.mean;
       low = std::isnan(low) ? v : std::min(low, v);
       high = std::isnan(high) ? v : std::max(high, v);
     }
@@ -234,12 +239,18 @@ std::string FigureSvg(const FigureRecord& r, ChartSize size) {
       left = std::min(left, x);
       right = std::max(right, x);
     }
-    chart.description += fmt::format("; {}: {:.4g}{}", c.label, c.y.front(),
-                                     c.y.size() > 1 ? fmt::format(" to {:.4g}", c.y.back()) : "");
+    const auto text = [&](double v) {
+      return metric.ends_with("_epsilon") ? EpsilonShown(v) : fmt::format("{:.4g}", v);
+    };
+    chart.description += fmt::format("; {}: {}{}", c.label, text(c.y.front()),
+                                     c.y.size() > 1 ? " to " + text(c.y.back()) : "");
     chart.curves.push_back(std::move(c));
   }
   chart.log_y = positive && (Falls(metric) || high > 100 * low);
   if (seeds) chart.note = "mean over the seeds, ± one standard deviation";
+  chart.epsilon_y = metric.ends_with("_epsilon");
+  for (const std::string& label : drawn.infinite)
+    chart.note += fmt::format("{}{}: ∞, not drawn", chart.note.empty() ? "" : "; ", label);
   if (drawn.x_label.empty()) return DotsSvg(chart, size.width);
   if (!seeds)
     for (Curve& c : chart.curves) c.low.clear(), c.high.clear();

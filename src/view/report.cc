@@ -31,13 +31,14 @@ std::string Value(double v) { return fmt::format("{:.4g}", v); }
 // What a chart shows, in words.
 std::string Told(const Chart& chart) {
   std::string out = fmt::format("{} against {}.", chart.y_label, chart.x_label);
+  const auto up = [&](double v) { return chart.epsilon_y ? EpsilonShown(v) : Value(v); };
   for (const Curve& c : chart.curves)
     if (!c.y.empty())
-      out += fmt::format(" {}: from {} at {} to {} at {}, smallest {}, largest {}.", c.label,
-                         Value(c.y.front()), Value(c.x.front()), Value(c.y.back()), Value(c.x.back()),
-                         Value(*std::min_element(c.y.begin(), c.y.end())),
-                         Value(*std::max_element(c.y.begin(), c.y.end())));
-  for (const Rule& r : chart.rules) out += fmt::format(" {}: {}.", r.label, Value(r.y));
+      out += fmt::format(" {}: from {} at {} to {} at {}, smallest {}, largest {}.", c.label, up(c.y.front()),
+                         Value(c.x.front()), up(c.y.back()), Value(c.x.back()),
+                         up(*std::min_element(c.y.begin(), c.y.end())),
+                         up(*std::max_element(c.y.begin(), c.y.end())));
+  for (const Rule& r : chart.rules) out += fmt::format(" {}: {}.", r.label, up(r.y));
   return out;
 }
 
@@ -193,17 +194,21 @@ std::vector<Chart> ReportCharts(const std::vector<RunGroup>& groups, Band band) 
     chart.title = title;
     chart.x_label = AxisLabel("round");
     chart.y_label = y_label;
+    std::string left_out;
     for (const RunGroup& g : groups)
       for (const std::string& column : columns) {
         Curve c = CurveOf(g, "round", column, band);
+        if (!c.note.empty()) left_out += fmt::format("; {}: {}", c.label, c.note);
         if (c.x.empty()) continue;
         if (columns.size() > 1)
           c.label = groups.size() > 1 ? c.label + ": " + AxisLabel(column) : AxisLabel(column);
         chart.curves.push_back(std::move(c));
       }
-    if (chart.curves.empty()) return;
+    if (chart.curves.empty() && left_out.empty()) return;
     chart.log_y = log && AllPositive(chart.curves);
+    chart.epsilon_y = columns.front() == "epsilon";
     if (banded) chart.note = Describe(band);
+    if (!left_out.empty()) chart.note += left_out.substr(chart.note.empty() ? 2 : 0);
     charts.push_back(std::move(chart));
   };
   static const std::vector<std::string> kOther = {"round",       "epsilon",  "sigma", "bytes_up",
@@ -212,7 +217,7 @@ std::vector<Chart> ReportCharts(const std::vector<RunGroup>& groups, Band band) 
   for (const std::string& name : ColumnsOf(groups)) {
     if (std::find(kOther.begin(), kOther.end(), name) != kOther.end() || name.find('.') != std::string::npos)
       continue;
-    std::string label = AxisLabel(name);
+    std::string label = AxisLabel(name, groups);
     std::string title = label;
     if (!title.empty() && title[0] >= 'a' && title[0] <= 'z')
       title[0] = static_cast<char>(title[0] - 'a' + 'A');
@@ -224,10 +229,11 @@ std::vector<Chart> ReportCharts(const std::vector<RunGroup>& groups, Band band) 
     std::vector<double> budgets;
     for (const RunGroup& g : groups)
       if (const double b = g.runs.front().budget;
+          !std::isinf(g.runs.front().epsilon) &&
           std::find(budgets.begin(), budgets.end(), b) == budgets.end())
         budgets.push_back(b);
     if (budgets.size() <= 4)
-      for (const double b : budgets) charts.back().rules.push_back({b, "budget ε = " + Value(b)});
+      for (const double b : budgets) charts.back().rules.push_back({b, "budget ε = " + EpsilonShown(b)});
   }
   add("Noise schedule", {"sigma"}, AxisLabel("sigma"), false);
   add("Step size", {"step_size"}, AxisLabel("step_size"), false);

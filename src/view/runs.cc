@@ -104,6 +104,9 @@ void FromResult(const json& result, RunSummary& s) {
     s.unit = Text(*privacy, "unit", s.unit);
     s.certified = Figure(*privacy, "certified_epsilon");
     s.claimed = Figure(*privacy, "claimed_epsilon");
+    if (const auto named = privacy->find("oracle"); named != privacy->end() && named->is_array())
+      for (const json& metric : *named)
+        if (metric.is_string()) s.oracle.insert(metric.get<std::string>());
     if (const auto delta = Figure(*privacy, "delta")) s.delta = *delta;
   }
   // A result that does not say is not taken for a private one.
@@ -113,7 +116,6 @@ void FromResult(const json& result, RunSummary& s) {
 void FromTrace(const Trace& last, RunSummary& s) {
   static const std::set<std::string> kOther = {"round",      "epsilon",  "sigma", "bytes_up",
                                                "bytes_down", "answered", "clip"};
-  if (last.rows() == 0) return;
   const auto of = [&](const char* name) {
     const auto* column = last.column(name);
     return column == nullptr ? NAN : column->back();
@@ -122,6 +124,7 @@ void FromTrace(const Trace& last, RunSummary& s) {
     const double v = of(name);
     return v >= 0 && v < 1.8e19 ? static_cast<std::uint64_t>(v) : 0;
   };
+  s.metrics.clear();
   s.rounds = whole("round");
   s.bytes_up = whole("bytes_up");
   s.bytes_down = whole("bytes_down");
@@ -130,6 +133,14 @@ void FromTrace(const Trace& last, RunSummary& s) {
     if (kOther.count(last.names[c]) == 0 && last.names[c].find('.') == std::string::npos &&
         !std::isnan(last.columns[c].back()))
       s.metrics[last.names[c]] = last.columns[c].back();
+}
+
+// Before a result names them: what an oracle may have measured, if the config has one.
+std::set<std::string> OracleMetrics(const Settings& settings) {
+  if (PlainValue(settings, "experiment.oracle") != "true") return {};
+  std::set<std::string> names = {"train_loss", "train_accuracy", "optimality", "consensus", "error"};
+  if (PlainValue(settings, "data.test").empty()) names.insert({"loss", "accuracy"});
+  return names;
 }
 
 RunSummary Broken(RunSummary s, std::string problem) {
@@ -186,11 +197,26 @@ RunSummary Summarise(const fs::path& folder, const Locks& locks) {
     return s;
   }
   s.state = locks.Held(folder) ? RunState::kRunning : RunState::kStopped;
-  if (s.certified && s.state == RunState::kStopped) return s;
   const auto last = ReadLastOfTrace(folder);
   if (!last.ok()) return Broken(std::move(s), last.error().message);
-  FromTrace(*last, s);
-  if (s.state == RunState::kRunning) s.certified = s.claimed = s.seconds = std::nullopt;  // of the last stop
+  const auto* round = last->column("round");
+  // A result is of the last orderly stop; the run may have gone on since.
+  const bool beyond = round != nullptr && !round->empty() && round->back() > static_cast<double>(s.rounds);
+  if (s.certified && s.state == RunState::kStopped && !beyond) return s;
+  s.certified = s.claimed = s.seconds = std::nullopt;
+  s.epsilon = NAN;
+  if (beyond || s.state == RunState::kRunning) {
+    if (round != nullptr && !round->empty()) FromTrace(*last, s);
+  }
+  for (const std::string& metric : OracleMetrics(*settings)) s.oracle.insert(metric);
+  if (s.state == RunState::kStopped) {  // killed: rounds may have left after the last traced one
+    if (PlainValue(*settings, "privacy.mechanism") == "expose")
+      s.epsilon = HUGE_VAL;
+    else if (s.mode == "certified" && s.budget > 0)
+      s.epsilon = std::isnan(s.epsilon) ? s.budget : std::max(s.budget, s.epsilon);
+    else if (!std::isinf(s.epsilon))
+      s.epsilon = NAN;
+  }
   return s;
 }
 
@@ -254,7 +280,7 @@ json ToJson(const RunSummary& s) {
           {"problem", s.problem.empty() ? json(nullptr) : json(s.problem)},
           {"rounds", s.rounds},
           {"rounds_planned", s.planned},
-          {"epsilon", Number(s.epsilon)},
+          {"epsilon", std::isnan(s.epsilon) ? json(nullptr) : Number(s.epsilon)},
           {"certified_epsilon", Number(s.certified)},
           {"claimed_epsilon", Number(s.claimed)},
           {"budget_epsilon", Number(s.budget)},
@@ -262,10 +288,17 @@ json ToJson(const RunSummary& s) {
           {"bytes_up", s.bytes_up},
           {"bytes_down", s.bytes_down},
           {"metrics", metrics},
+          {"oracle", s.oracle},
           {"started", s.started},
           {"seconds", Number(s.seconds)},
           {"tags", s.tags},
           {"seed", s.seed}};
+}
+
+std::string MetricLabel(const std::string& metric, const std::vector<RunSummary>& runs) {
+  const bool oracle =
+      std::any_of(runs.begin(), runs.end(), [&](const RunSummary& s) { return s.oracle.contains(metric); });
+  return oracle ? metric + " (oracle)" : metric;
 }
 
 Result<std::string> CheckedTag(const std::string& tag) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,15 @@ struct RunSummary {
   std::string problem;  // of a broken one, in a sentence
   std::uint64_t rounds = 0,
                 planned = 0;  // made and to be made; without those a plan skips, once it has ended
-  // Spent, never below it: that of the certificate once there is one, of the last traced round before. ∞: not
-  // private. Of a run that pays for its plan as a whole, that of the plan.
+  // Of a run that has ended: what was spent, never below it. Of one that was killed: its whole budget, which
+  // is what it may have spent; NaN (unknown) where the config has none. While it runs: up to the last traced
+  // round, NaN before there is one. ∞: not private.
   double epsilon = 0;
   std::optional<double> certified, claimed;  // of the result; none before the run has ended
   double budget = 0, delta = 0;  // as the config asks
   std::uint64_t bytes_up = 0, bytes_down = 0;
   std::map<std::string, double> metrics;  // the final ones, or of the last traced round
+  std::set<std::string> oracle;  // metrics that were read off private data in a simulation: no ε covers them
   std::string started;  // 2026-01-02T03:04:05Z
   std::optional<double> seconds;  // of training; none where it may not be told, or not ended
   std::vector<std::string> tags;  // sorted
@@ -49,7 +52,10 @@ struct RunSummary {
 Result<std::vector<RunSummary>> ListRuns(const std::vector<std::filesystem::path>& roots);
 Result<RunSummary> SummaryOf(const std::filesystem::path& folder);
 
-// Infinities are the text "inf".
+// "optimality (oracle)" where a run has it from an oracle, else the metric's name.
+std::string MetricLabel(const std::string& metric, const std::vector<RunSummary>&);
+
+// Infinities are the text "inf", what is unknown null.
 nlohmann::json ToJson(const RunSummary&);
 
 // Tags are words of letters, digits and . _ - :, kept in the file tags beside the run, which no certificate

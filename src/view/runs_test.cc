@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "view/settings.h"
 #include "view/text.h"
@@ -82,7 +83,7 @@ TEST_F(RunsTest, WithoutAResultTheTraceCountsAndTheLockDecides) {
   EXPECT_EQ(s->state, RunState::kStopped);
   EXPECT_EQ(s->rounds, 2u);
   EXPECT_EQ(s->planned, 100u);
-  EXPECT_EQ(s->epsilon, 0.7);
+  EXPECT_EQ(s->epsilon, 2.0) << "killed: what it may have spent is its budget";
   EXPECT_EQ(s->bytes_up, 6u);
   EXPECT_EQ(s->metrics.at("loss"), 0.5);
   EXPECT_FALSE(s->certified.has_value());
@@ -92,8 +93,40 @@ TEST_F(RunsTest, WithoutAResultTheTraceCountsAndTheLockDecides) {
     s = SummaryOf(folder);
     ASSERT_TRUE(s.ok());
     EXPECT_EQ(s->state, RunState::kRunning);
+    EXPECT_EQ(s->epsilon, 0.7) << "up to the last traced round";
+    Write("live", "trace.jsonl", "");
+    EXPECT_TRUE(std::isnan(SummaryOf(folder)->epsilon));
+    EXPECT_TRUE(ToJson(*SummaryOf(folder))["epsilon"].is_null());
   }
   ::close(fd);
+}
+
+TEST_F(RunsTest, ARunThatWasKilledAfterItWentOnIsNotItsOldResult) {
+  const fs::path folder = Finished("a", true);         // stopped in order at round 7
+  Write("a", "trace.jsonl", "{\"round\":9,\"epsilon\":1.8,\"metrics\":{\"loss\":0.125}}\n");
+  const auto s = SummaryOf(folder);
+  EXPECT_EQ(s->state, RunState::kStopped);
+  EXPECT_EQ(s->rounds, 9u);
+  EXPECT_EQ(s->metrics.at("loss"), 0.125);
+  EXPECT_FALSE(s->metrics.contains("accuracy"));
+  EXPECT_FALSE(s->certified.has_value());
+  EXPECT_TRUE(std::isnan(s->epsilon)) << "paper mode: no budget holds";
+}
+
+TEST_F(RunsTest, WhatAnOracleReadIsMarked) {
+  Write("a", "config.toml", std::string(kConfig) + "oracle = true\n");
+  const fs::path folder =
+      Write("a", "trace.jsonl", "{\"round\":1,\"metrics\":{\"loss\":1,\"train_loss\":2}}\n");
+  auto s = SummaryOf(folder);
+  EXPECT_TRUE(s->oracle.contains("train_loss"));
+  EXPECT_TRUE(s->oracle.contains("loss")) << "there is no test set";
+  EXPECT_EQ(MetricLabel("train_loss", {*s}), "train_loss (oracle)");
+  EXPECT_EQ(MetricLabel("step_size", {*s}), "step_size");
+  Write("a", "result.json",
+        R"({"rounds":1,"interrupted":false,"privacy":{"certified_epsilon":1,"oracle":["optimality"]}})");
+  s = SummaryOf(folder);
+  EXPECT_EQ(s->oracle, std::set<std::string>{"optimality"});
+  EXPECT_EQ(ToJson(*s)["oracle"], nlohmann::json({"optimality"}));
 }
 
 TEST_F(RunsTest, AnInterruptedRunIsStopped) {

@@ -34,6 +34,7 @@ export interface Detail {
 export interface Line {
   x: number[];
   y: (number | null)[];
+  infinite?: number;  // points that cannot be drawn
 }
 
 export interface Trace {

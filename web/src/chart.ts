@@ -74,11 +74,11 @@ export class Chart {
       axes: [axis(x), {...axis(y), size: 70}],
       legend: {live: true},
       series: [
-        {label: x, value: (_, v) => (v === null ? '–' : shown(v))},
+        {label: x, value: (_, v) => (v === null ? '–' : shown(v, x.startsWith('ε')))},
         ...this.curves.map(c => ({
           label: c.label, stroke: colour(`--c${c.colour}`), width: 2, spanGaps: true,
           ...(c.dashed ? {dash: [6, 4]} : {}), points: {show: c.line.x.length < 2},
-          value: (_: uPlot, v: number | null) => (v === null ? '–' : shown(v)),
+          value: (_: uPlot, v: number | null) => (v === null ? '–' : shown(v, y.startsWith('ε'))),
         })),
       ],
     }, data, this.host);
@@ -91,7 +91,7 @@ export class Chart {
     const each = this.curves.map(c => {
       const ys = c.line.y.filter((v): v is number => v !== null);
       const first = ys[0], last = ys[ys.length - 1];
-      return first === undefined || last === undefined ? `${c.label}: no figures` : `${c.label}: from ${shown(first)} to ${shown(last)}`;
+      return first === undefined || last === undefined ? `${c.label}: no figures` : `${c.label}: from ${shown(first, y.startsWith('ε'))} to ${shown(last, y.startsWith('ε'))}`;
     });
     return `Chart of ${y} over ${x}. ${each.join('; ')}.`;
   }

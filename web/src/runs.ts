@@ -25,7 +25,7 @@ function gauge(r: Run): Node {
   const spent = value(r.epsilon), most = whole(r);
   const text = `${shown(spent, true)} of ${shown(most, true)}`;
   if (!Number.isFinite(most) || !(most > 0)) return make('span', {class: 'bad'}, text);
-  const meter = make('meter', {min: '0', max: String(most), value: String(Math.min(spent, most)), 'aria-label': `ε spent: ${text}`});
+  const meter = make('meter', {min: '0', max: String(most), value: String(Number.isNaN(spent) ? 0 : Math.min(spent, most)), 'aria-label': `ε spent: ${text}`});
   return make('span', {class: 'gauge'}, meter, text);
 }
 
@@ -205,6 +205,8 @@ export class Runs {
     const rows = traces.reduce((n, t) => n + t.main.rows, 0);
     const drawn = traces.reduce((n, t) => n + (t.main.lines[y]?.x.length ?? 0), 0);
     by('caption').textContent = drawn < rows ? `${drawn} of ${rows} points drawn: of each stretch the smallest and the largest.` : `${rows} points.`;
+    const infinite = traces.reduce((n, t) => n + (t.main.lines[y]?.infinite ?? 0), 0);
+    if (infinite > 0) by('caption').append(` ${infinite} are ∞ and cannot be drawn.`);
     by('details').replaceChildren(...details.map((d, k) => this.card(d, k)));
   }
 
