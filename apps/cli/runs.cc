@@ -116,16 +116,12 @@ Result<int> List(const Common& common, const Arguments& a) {
 Result<int> Tag(const Common& common, const Arguments& a) {
   TACIT_OK(common.ExpectNoSets("runs tag"));
   TACIT_TRY(const fs::path folder, FindRun(a.run));
-  TACIT_TRY(RunSummary s, SummaryOf(folder));
-  for (const std::string& tag : a.tags) {
-    TACIT_TRY(const std::string checked, CheckedTag(tag));
-    s.tags.erase(std::remove(s.tags.begin(), s.tags.end(), checked), s.tags.end());
-    if (!a.remove) s.tags.push_back(checked);
-  }
-  std::sort(s.tags.begin(), s.tags.end());
-  TACIT_OK(WriteTags(folder, s.tags));
-  if (common.json) return PrintJson({{"run", folder.string()}, {"tags", s.tags}});
-  fmt::print("{}: {}\n", Printable(s.name), s.tags.empty() ? "no tags" : Joined(s.tags, " "));
+  TACIT_TRY(const RunSummary s, SummaryOf(folder));
+  const std::vector<std::string> none;
+  TACIT_TRY(const std::vector<std::string> tags,
+            ChangeTags(s.folder, a.remove ? none : a.tags, a.remove ? a.tags : none));
+  if (common.json) return PrintJson({{"run", folder.string()}, {"tags", tags}});
+  fmt::print("{}: {}\n", Printable(s.name), tags.empty() ? "no tags" : Joined(tags, " "));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "seeing.h"
+#include "view/run_file.h"
 #include "view/runs.h"
 #include "view/text.h"
 #include "view/trace.h"
@@ -212,7 +213,7 @@ void AddWatch(CLI::App& app, Invocation& run) {
     run.action = [a, &run]() -> Result<int> {
       TACIT_OK(run.common.ExpectNoSets("watch"));
       TACIT_TRY(const fs::path folder, FindRun(a->run));
-      return Watcher(run.common, *a, folder).Go();
+      return Watcher(run.common, *a, ResolvedFolder(folder)).Go();
     };
   });
 }

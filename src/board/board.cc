@@ -20,8 +20,8 @@
 #include "board/calculator.h"
 #include "board/pages.h"
 #include "board/trace_cache.h"
-#include "experiment/files.h"
 #include "view/downsample.h"
+#include "view/run_file.h"
 #include "view/runs.h"
 
 namespace tacit {
@@ -32,7 +32,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kShortestToken = 16;
-constexpr std::uintmax_t kLargestText = std::uintmax_t{4} << 20;  // of a config or a certificate
+constexpr std::size_t kLargestText = std::size_t{4} << 20;  // of a config or a certificate
 
 std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
@@ -65,6 +65,15 @@ std::string CookieOf(const Request& in, const std::string& cookie) {
 std::string HostOf(std::string host) {
   if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
   return host.substr(0, host.rfind(':'));
+}
+
+// An error without the path it begins with: where things lie on this machine is nobody's business.
+Error Within(const std::filesystem::path& folder, Error e, const std::string& instead = "") {
+  const std::string path = folder.string();
+  if (!e.message.starts_with(path)) return e;
+  const bool inside = e.message.size() > path.size() && e.message[path.size()] == '/';
+  e.message.replace(0, path.size() + (inside ? 1 : 0), instead);
+  return e;
 }
 
 // Of all runs at one time, as the page is told: the text of each by its id.
@@ -259,11 +268,14 @@ class Board::Impl {
     for (std::size_t k = 0; k < options_.roots.size(); ++k) {
       std::error_code ignored;
       if (!std::filesystem::exists(options_.roots[k], ignored)) continue;  // the first run will make it
-      TACIT_TRY(const std::vector<RunSummary> runs, ListRuns({options_.roots[k]}));
-      for (const RunSummary& r : runs) {
+      const auto runs = ListRuns({options_.roots[k]});
+      if (!runs.ok()) return Within(options_.roots[k], runs.error(), fmt::format("folder {}", k));
+      for (const RunSummary& r : *runs) {
         const std::string id = fmt::format("{}/{}", k, r.name);
         json j = ToJson(r);
-        j.erase("folder");  // where things lie on this machine is nobody's business
+        j.erase("folder");
+        if (!r.problem.empty())
+          j["problem"] = Within(r.folder, Fail(Code::kMalformed, "{}", r.problem)).message;
         j["id"] = id;
         if (!options_.oracle)                         // read off private data: may not be released
           for (const std::string& metric : r.oracle) j["metrics"].erase(metric);
@@ -355,7 +367,7 @@ class Board::Impl {
     const std::filesystem::path& folder = listed.folder;
     const auto trace = traces_.Get(folder);
     const auto text = [&](const char* name) {
-      const auto read = ReadWhole(folder / name, kLargestText);
+      const auto read = ReadRunFile(folder, name, kLargestText);
       return read.ok() ? *read : std::string();
     };
     json columns = json::array();
@@ -371,7 +383,7 @@ class Board::Impl {
 
   void Curves(const Request& in, const Listed& listed, Response& out) {
     const auto read = traces_.Get(listed.folder);
-    if (!read.ok()) return Refuse(out, 500, read.error());
+    if (!read.ok()) return Refuse(out, 500, Within(listed.folder, read.error()));
     const Trace& trace = **read;
     const std::string across = in.get_param_value("x"), up = in.get_param_value("y");
     std::size_t points = 2000;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "experiment/json_number.h"
 #include "experiment/test_runs.h"
 #include "privacy/gdp.h"
+#include "view/runs.h"
 
 namespace tacit {
 namespace {
@@ -101,6 +103,62 @@ TEST_F(Boards, PathsFromRequestsAreNotFollowed) {
   }
   EXPECT_EQ(Get("/../config.toml")->status, 404);
   EXPECT_EQ(Get("/app.js/../../config.toml")->status, 404);
+}
+
+// Whoever may write below the root cannot have other files shown, nor hold the board up.
+TEST_F(Boards, LinksAndPipesInARunAreNotRead) {
+  namespace fs = std::filesystem;
+  Train("first");
+  const fs::path first = ListRuns({home_ / "runs"})->front().folder;
+  std::ofstream(home_ / "secret") << "secret\n";
+  fs::create_directories(home_ / "private");
+  std::ofstream(home_ / "private" / "config.toml") << "secret = 1\n[algorithm]\nname = \"secret\"\n";
+  const fs::path evil = home_ / "runs" / "evil";
+  fs::create_directories(evil);
+  fs::copy(first / "config.toml", evil / "config.toml");
+  fs::create_symlink(home_ / "secret", evil / "certificate.txt");
+  ASSERT_EQ(::mkfifo((evil / "tags").c_str(), 0600), 0);
+  fs::create_directory_symlink(home_ / "private", home_ / "runs" / "link");
+  Open();
+  const auto runs = Get("/api/runs");
+  ASSERT_TRUE(runs);
+  EXPECT_EQ(runs->body.find("secret"), std::string::npos) << runs->body;
+  const json detail = Ask("/api/run?run=0/evil");
+  EXPECT_EQ(detail["certificate"], "");
+  EXPECT_NE(detail["config"], "");
+  EXPECT_EQ(Get("/api/run?run=0/link")->status, 404);
+  // Nor if it takes the place of a run that was listed before.
+  fs::remove_all(evil);
+  fs::create_directory_symlink(home_ / "private", evil);
+  EXPECT_EQ(Get("/api/run?run=0/evil")->body.find("secret"), std::string::npos);
+}
+
+// Where things lie on this machine is nobody's business.
+TEST_F(Boards, ErrorsTellNoPaths) {
+  namespace fs = std::filesystem;
+  Train("first");
+  const fs::path first = ListRuns({home_ / "runs"})->front().folder;
+  for (const char* broken : {"result.json", "trace.jsonl"}) {
+    const fs::path folder = home_ / "runs" / broken;
+    fs::create_directories(folder / broken);
+    fs::copy(first / "config.toml", folder / "config.toml");
+  }
+  Open();
+  const auto runs = Get("/api/runs");
+  ASSERT_TRUE(runs);
+  EXPECT_NE(runs->body.find("result.json: is a link"), std::string::npos) << runs->body;
+  EXPECT_EQ(runs->body.find(home_.string()), std::string::npos) << runs->body;
+  const auto trace = Get("/api/trace?run=0/trace.jsonl&x=round&y=loss");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->status, 500);
+  EXPECT_NE(trace->body.find("trace.jsonl: is a link"), std::string::npos) << trace->body;
+  EXPECT_EQ(trace->body.find(home_.string()), std::string::npos) << trace->body;
+  fs::remove_all(home_ / "runs");
+  std::ofstream(home_ / "runs") << "no folder";
+  const auto gone = Get("/api/runs");
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->status, 500);
+  EXPECT_EQ(gone->body.find(home_.string()), std::string::npos) << gone->body;
 }
 
 TEST_F(Boards, AnotherHostsNameIsRefused) {

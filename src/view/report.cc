@@ -4,13 +4,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiment/files.h"
+#include "view/run_file.h"
 #include "view/text.h"
 
 namespace tacit {
 namespace {
 
-constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 24;
+constexpr std::size_t kLargest = std::size_t{1} << 24;
 constexpr std::size_t kTableRows = 40;
 
 // Distances that fall by powers of ten are read on a log axis.
@@ -85,7 +85,7 @@ std::string Privacy(const std::vector<RunGroup>& groups) {
       t.rows.push_back({r.name, r.claimed ? EpsilonShown(*r.claimed) : "no claim",
                         r.certified ? EpsilonShown(*r.certified) : "not yet", fmt::format("{:.3g}", r.delta),
                         EpsilonShown(r.budget), r.unit, Name(r.state)});
-      if (const auto text = ReadWhole(r.folder / "certificate.txt", kLargest); text.ok())
+      if (const auto text = ReadRunFile(r.folder, "certificate.txt", kLargest); text.ok())
         certificates += Folded("Certificate of " + r.name, Listing(*text));
     }
   return "<p>Claimed is what the method's authors state for such a run; certified is what was proved for the "
@@ -115,14 +115,14 @@ std::string Configs(const std::vector<RunGroup>& groups) {
       out += Wide(ToHtml(t, "What differs"), "What differs");
   }
   for (const RunGroup& g : groups)
-    if (const auto text = ReadWhole(g.runs.front().folder / "config.toml", kLargest); text.ok())
+    if (const auto text = ReadRunFile(g.runs.front().folder, "config.toml", kLargest); text.ok())
       out += Folded("Resolved config of " + g.label + ": every key with its value", Listing(*text));
   return out;
 }
 
 // That made the run, as its certificate says; before there is one: this program.
 std::string VersionOf(const RunSummary& r, const std::string& here) {
-  const auto text = ReadWhole(r.folder / "certificate.json", kLargest);
+  const auto text = ReadRunFile(r.folder, "certificate.json", kLargest);
   if (!text.ok()) return here;
   const auto document = nlohmann::json::parse(*text, nullptr, false);
   const auto version = document.is_object() ? document.find("tacit") : document.end();

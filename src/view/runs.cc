@@ -10,9 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
-#include "experiment/files.h"
 #include "experiment/json_number.h"
+#include "view/run_file.h"
 #include "view/settings.h"
 #include "view/trace.h"
 
@@ -22,7 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::uintmax_t kLargestResult = std::uintmax_t{1} << 24;
+constexpr std::size_t kLargestResult = std::size_t{1} << 24;
+constexpr std::size_t kLargestTags = std::size_t{1} << 16, kMostTags = 1000;
+constexpr double kTagsWait = 10;  // seconds
 
 // Who trains holds an exclusive flock on the run's folder. It is looked up in the kernel's list rather than
 // tried: a lock taken to see whether it is free could make `tacit resume` fail in that instant. Devices are
@@ -67,7 +70,7 @@ std::string Started(const fs::path& folder, const std::string& name) {
                        time.substr(0, 2), time.substr(2, 2), time.substr(4, 2));
   }
   struct stat s{};
-  if (::stat((folder / "config.toml").c_str(), &s) != 0) return "";
+  if (::lstat((folder / "config.toml").c_str(), &s) != 0) return "";
   std::tm utc{};
   gmtime_r(&s.st_mtime, &utc);
   char text[32];
@@ -149,13 +152,14 @@ RunSummary Broken(RunSummary s, std::string problem) {
   return s;
 }
 
-std::vector<std::string> ReadTags(const fs::path& folder) {
-  std::vector<std::string> tags;
-  std::ifstream in(folder / "tags");
-  for (std::string line; tags.size() < 1000 && std::getline(in, line);)
-    if (auto tag = CheckedTag(line); tag.ok()) tags.push_back(*std::move(tag));
-  std::sort(tags.begin(), tags.end());
-  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+Result<std::set<std::string>> ReadTags(const fs::path& folder) {
+  std::set<std::string> tags;
+  auto text = ReadRunFile(folder, "tags", kLargestTags);
+  if (!text.ok() && text.error().code == Code::kNotFound) return tags;
+  if (!text.ok()) return text.error();
+  std::istringstream in(*std::move(text));
+  for (std::string line; tags.size() < kMostTags && std::getline(in, line);)
+    if (auto tag = CheckedTag(line); tag.ok()) tags.insert(*std::move(tag));
   return tags;
 }
 
@@ -164,7 +168,7 @@ RunSummary Summarise(const fs::path& folder, const Locks& locks) {
   s.folder = folder;
   s.name = folder.filename().string();
   s.started = Started(folder, s.name);
-  s.tags = ReadTags(folder);
+  if (const auto tags = ReadTags(folder); tags.ok()) s.tags.assign(tags->begin(), tags->end());
   const auto settings = ReadSettings(folder);
   if (!settings.ok()) return Broken(std::move(s), settings.error().message);
   s.algorithm = PlainValue(*settings, "algorithm.name");
@@ -181,11 +185,10 @@ RunSummary Summarise(const fs::path& folder, const Locks& locks) {
   s.planned = std::strtoull(PlainValue(*settings, "algorithm.rounds").c_str(), nullptr, 10);
   if (s.algorithm.empty()) return Broken(std::move(s), "config.toml names no algorithm");
 
-  std::error_code ec;
   bool whole = false;
-  if (fs::exists(folder / "result.json", ec)) {
-    const auto text = ReadWhole(folder / "result.json", kLargestResult);
-    if (!text.ok()) return Broken(std::move(s), text.error().message);
+  const auto text = ReadRunFile(folder, "result.json", kLargestResult);
+  if (!text.ok() && text.error().code != Code::kNotFound) return Broken(std::move(s), text.error().message);
+  if (text.ok()) {
     const json result = json::parse(*text, nullptr, false);
     if (!result.is_object()) return Broken(std::move(s), "result.json is not valid JSON");
     FromResult(result, s);
@@ -221,8 +224,7 @@ RunSummary Summarise(const fs::path& folder, const Locks& locks) {
 }
 
 bool IsRun(const fs::path& folder) {
-  std::error_code ec;
-  return fs::is_regular_file(folder / "config.toml", ec) || fs::is_regular_file(folder / "result.json", ec);
+  return HasRunFile(folder, "config.toml") || HasRunFile(folder, "result.json");
 }
 
 }  // namespace
@@ -244,13 +246,14 @@ Result<std::vector<RunSummary>> ListRuns(const std::vector<fs::path>& roots) {
     std::error_code ec;
     if (!fs::is_directory(root, ec))
       return Fail(Code::kNotFound, "{}: no such folder; give one that holds runs", root.string());
-    if (IsRun(root)) {
-      runs.push_back(Summarise(root.has_filename() ? root : root.parent_path(), locks));
+    if (const fs::path folder = ResolvedFolder(root); IsRun(folder)) {
+      runs.push_back(Summarise(folder, locks));
       continue;
     }
     for (fs::directory_iterator at(root, ec), end; !ec && at != end; at.increment(ec)) {
       std::error_code ignored;
-      if (at->is_directory(ignored) && IsRun(at->path())) runs.push_back(Summarise(at->path(), locks));
+      if (!at->is_symlink(ignored) && at->is_directory(ignored) && IsRun(at->path()))
+        runs.push_back(Summarise(at->path(), locks));
     }
     if (ec) return Fail(Code::kIo, "{}: cannot be listed ({})", root.string(), ec.message());
   }
@@ -260,11 +263,12 @@ Result<std::vector<RunSummary>> ListRuns(const std::vector<fs::path>& roots) {
   return runs;
 }
 
-Result<RunSummary> SummaryOf(const fs::path& folder) {
+Result<RunSummary> SummaryOf(const fs::path& named) {
+  const fs::path folder = ResolvedFolder(named);
   if (!IsRun(folder))
     return Fail(Code::kNotFound, "{}: no run is in this folder; give one that `tacit train` wrote",
-                folder.string());
-  return Summarise(folder.has_filename() ? folder : folder.parent_path(), Locks());
+                named.string());
+  return Summarise(folder, Locks());
 }
 
 json ToJson(const RunSummary& s) {
@@ -311,15 +315,23 @@ Result<std::string> CheckedTag(const std::string& tag) {
               "a tag has 1 to 64 letters, digits and . _ - : only; this one has {} characters", tag.size());
 }
 
-Status WriteTags(const fs::path& folder, std::vector<std::string> tags) {
-  std::sort(tags.begin(), tags.end());
-  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+Result<std::vector<std::string>> ChangeTags(const fs::path& named, const std::vector<std::string>& add,
+                                            const std::vector<std::string>& remove) {
+  for (const auto& given : {add, remove})
+    for (const std::string& tag : given) TACIT_OK(CheckedTag(tag));
+  const fs::path folder = ResolvedFolder(named);
+  // Of its own, as who trains holds the folder's. It stays there: whoever waits for it holds it open.
+  TACIT_TRY(const RunLock lock, RunLock::Take(folder, "tags.lock", kTagsWait));
+  TACIT_TRY(std::set<std::string> tags, ReadTags(folder));
+  tags.insert(add.begin(), add.end());
+  for (const std::string& tag : remove) tags.erase(tag);
+  if (tags.size() > kMostTags)
+    return Fail(Code::kInvalidArgument, "{}: would have {} tags; a run has at most {}", folder.string(),
+                tags.size(), kMostTags);
   std::string text;
-  for (const std::string& tag : tags) {
-    TACIT_TRY(const std::string checked, CheckedTag(tag));
-    text += checked + "\n";
-  }
-  return WriteWhole(folder / "tags", text);
+  for (const std::string& tag : tags) text += tag + "\n";
+  TACIT_OK(WriteRunFile(folder, "tags", text));
+  return std::vector<std::string>(tags.begin(), tags.end());
 }
 
 }  // namespace tacit

@@ -47,8 +47,9 @@ struct RunSummary {
 };
 
 // The runs in the given folders, newest first. A folder is a run (it has a config.toml) or has runs directly
-// in it; anything else in it is passed over. A run that cannot be understood is listed as broken. An error
-// only if a given folder is not there. Costs a small file or two per run: 1,000 runs take well under 200 ms.
+// in it; anything else in it is passed over, links too: what one leads to is shown if it is named itself, and
+// no file of a run is read through a link. A run that cannot be understood is listed as broken. An error only
+// if a given folder is not there. Costs a small file or two per run: 1,000 runs take well under 200 ms.
 Result<std::vector<RunSummary>> ListRuns(const std::vector<std::filesystem::path>& roots);
 Result<RunSummary> SummaryOf(const std::filesystem::path& folder);
 
@@ -59,8 +60,10 @@ std::string MetricLabel(const std::string& metric, const std::vector<RunSummary>
 nlohmann::json ToJson(const RunSummary&);
 
 // Tags are words of letters, digits and . _ - :, kept in the file tags beside the run, which no certificate
-// covers.
-Status WriteTags(const std::filesystem::path& folder, std::vector<std::string> tags);
+// covers: at most 1,000. Gives those there are then. Processes that change them at once take turns.
+Result<std::vector<std::string>> ChangeTags(const std::filesystem::path& folder,
+                                            const std::vector<std::string>& add,
+                                            const std::vector<std::string>& remove);
 Result<std::string> CheckedTag(const std::string&);
 
 }  // namespace tacit

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -10,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "view/run_file.h"
 #include "view/settings.h"
 #include "view/text.h"
 
@@ -171,12 +174,105 @@ TEST_F(RunsTest, WrongTypesAreNoFigures) {
 
 TEST_F(RunsTest, TagsAreKeptAndChecked) {
   const fs::path folder = Finished("a");
-  ASSERT_TRUE(WriteTags(folder, {"paper", "best", "paper"}).ok());
+  ASSERT_TRUE(ChangeTags(folder, {"paper", "best", "paper"}, {}).ok());
   EXPECT_EQ(SummaryOf(folder)->tags, (std::vector<std::string>{"best", "paper"}));
-  EXPECT_FALSE(WriteTags(folder, {"two words"}).ok());
-  EXPECT_FALSE(WriteTags(folder, {""}).ok());
+  EXPECT_EQ(*ChangeTags(folder, {"new"}, {"best", "none"}), (std::vector<std::string>{"new", "paper"}));
+  EXPECT_FALSE(ChangeTags(folder, {"two words"}, {}).ok());
+  EXPECT_FALSE(ChangeTags(folder, {""}, {}).ok());
+  EXPECT_FALSE(ChangeTags(folder, {}, {"two words"}).ok());
   std::ofstream(folder / "tags") << "good\n\033[2J\n<script>\n";
   EXPECT_EQ(SummaryOf(folder)->tags, std::vector<std::string>{"good"});
+}
+
+TEST_F(RunsTest, NoTagIsLostWhenManyAreGivenAtOnce) {
+  const fs::path folder = Finished("a");
+  std::vector<pid_t> children;
+  for (int k = 0; k < 20; ++k) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(ChangeTags(folder, {fmt::format("t{}", k)}, {}).ok() ? 0 : 1);
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(SummaryOf(folder)->tags.size(), 20u);
+}
+
+TEST_F(RunsTest, TagsAreBoundedAndNothingElseIsOverwritten) {
+  const fs::path folder = Finished("a");
+  std::ofstream(home_ / "mine") << "mine";
+  fs::create_symlink(home_ / "mine", folder / "tags.draft");
+  ASSERT_TRUE(ChangeTags(folder, {"good"}, {}).ok());
+  std::string kept;
+  std::ifstream(home_ / "mine") >> kept;
+  EXPECT_EQ(kept, "mine");
+  EXPECT_EQ(SummaryOf(folder)->tags, std::vector<std::string>{"good"});
+  std::vector<std::string> many;
+  for (int k = 0; k < 1000; ++k) many.push_back(fmt::format("t{}", k));
+  EXPECT_FALSE(ChangeTags(folder, many, {}).ok());
+  Write("a", "tags", std::string(70000, 'x'));
+  EXPECT_TRUE(SummaryOf(folder)->tags.empty());
+  EXPECT_FALSE(ChangeTags(folder, {"good"}, {}).ok());  // not thrown away unseen
+}
+
+// What a stranger may leave in a folder of runs: none of it is read, and none of it holds a reader up.
+TEST_F(RunsTest, LinksPipesAndDevicesAreNoFilesOfARun) {
+  Write("secret", "config.toml", kConfig);
+  std::ofstream(home_ / "secret" / "tags") << "secret\n";
+  const auto make = [](const fs::path& file, const std::string& kind, const fs::path& target) {
+    fs::remove(file);
+    if (kind == "link") fs::create_symlink(target, file);
+    if (kind == "pipe") {
+      ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    }
+    if (kind == "folder") fs::create_directories(file);
+    if (kind == "zeros") fs::create_symlink("/dev/zero", file);
+  };
+  for (const char* kind : {"link", "pipe", "folder", "zeros"}) {
+    for (const char* name : {"tags", "result.json", "trace.jsonl", "config.toml"}) {
+      const std::string run = fmt::format("{}-{}", kind, name);
+      const fs::path folder = Write(run, "config.toml", kConfig);
+      if (std::string_view(name) == "config.toml") Write(run, "result.json", "{}");
+      make(folder / name, kind, home_ / "secret" / name);
+      const auto s = SummaryOf(folder);
+      ASSERT_TRUE(s.ok()) << run;
+      EXPECT_TRUE(s->tags.empty()) << run;
+      EXPECT_EQ(s->state, std::string_view(name) == "tags" ? RunState::kStopped : RunState::kBroken) << run;
+      EXPECT_FALSE(ReadRunFile(folder, name, 1000).ok()) << run;
+      if (std::string_view(name) == "tags") {
+        EXPECT_FALSE(ChangeTags(folder, {"t"}, {}).ok()) << run;
+      }
+    }
+  }
+  const auto all = ListRuns({home_});
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->size(), 17u);
+}
+
+TEST_F(RunsTest, ALinkToAFolderIsNoRunUnlessItIsNamed) {
+  const fs::path folder = Finished("elsewhere/mine");
+  fs::create_directories(home_ / "runs");
+  fs::create_directory_symlink(folder, home_ / "runs" / "link");
+  EXPECT_TRUE(ListRuns({home_ / "runs"})->empty());
+  EXPECT_FALSE(ReadRunFile(home_ / "runs" / "link", "config.toml", 10000).ok());
+  EXPECT_FALSE(ReadRunFile(home_ / "runs" / "link" / "", "config.toml", 10000).ok());
+  const auto named = SummaryOf(home_ / "runs" / "link");
+  ASSERT_TRUE(named.ok()) << named.error().message;
+  EXPECT_EQ(named->name, "mine");
+  EXPECT_EQ(ListRuns({home_ / "runs" / "link" / ""})->size(), 1u);
+  ASSERT_TRUE(ChangeTags(home_ / "runs" / "link", {"t"}, {}).ok());
+  EXPECT_EQ(SummaryOf(folder)->tags.size(), 1u);
+}
+
+TEST_F(RunsTest, AFileIsReadUpToItsLimit) {
+  const fs::path folder = Write("a", "x", std::string(100000, 'y'));
+  EXPECT_EQ(ReadRunFile(folder, "x", 100000)->size(), 100000u);
+  EXPECT_EQ(ReadRunFile(folder, "x", 99999).error().code, Code::kMalformed);
+  EXPECT_EQ(ReadRunFile(folder, "y", 9).error().code, Code::kNotFound);
+  Write("a", "x", "");
+  EXPECT_EQ(*ReadRunFile(folder, "x", 0), "");
 }
 
 TEST(Settings, AreFlatAndCompared) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "experiment/files.h"
+#include "view/run_file.h"
 
 namespace tacit {
 namespace {
@@ -44,8 +44,8 @@ Settings ParseSettings(std::string_view toml) {
 }
 
 Result<Settings> ReadSettings(const std::filesystem::path& folder) {
-  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 24;
-  TACIT_TRY(const std::string text, ReadWhole(folder / "config.toml", kLargest));
+  constexpr std::size_t kLargest = std::size_t{1} << 24;
+  TACIT_TRY(const std::string text, ReadRunFile(folder, "config.toml", kLargest));
   return ParseSettings(text);
 }
 

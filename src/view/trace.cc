@@ -3,12 +3,21 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 
+#include "view/run_file.h"
+
 namespace tacit {
 namespace {
+
+constexpr const char* kTrace = "trace.jsonl";
+constexpr std::size_t kLongestLine = std::size_t{1} << 24;  // of bytes; a line has a few hundred
+
+Error TooLong(const std::filesystem::path& folder) {
+  return Fail(Code::kMalformed, "{}: has a line of more than {} bytes, which no run writes",
+              (folder / kTrace).string(), kLongestLine);
+}
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -157,34 +166,27 @@ const std::vector<double>* Trace::column(std::string_view name) const {
 
 Result<Trace> ReadTrace(const std::filesystem::path& folder, const Trace& before) {
   Trace trace;
-  const std::filesystem::path file = folder / "trace.jsonl";
-  std::error_code ec;
-  if (!std::filesystem::exists(file, ec)) {
-    if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
-    return trace;
-  }
-  std::ifstream in(file, std::ios::binary);
+  const auto opened = RunFile::Open(folder, kTrace);
+  if (!opened.ok() && opened.error().code == Code::kNotFound) return trace;
+  if (!opened.ok()) return opened.error();
+  const RunFile& in = *opened;
   std::uint64_t offset = before.next_offset;
   if (const std::string& last = before.last_line; offset > 0) {
     std::string there(last.size(), '\0');
-    in.seekg(static_cast<std::streamoff>(offset - last.size()));
-    in.read(there.data(), static_cast<std::streamsize>(there.size()));
-    if (!in || there != last) {
-      offset = 0;
-      in.clear();
-    }
+    TACIT_TRY(const std::size_t n, in.ReadAt(offset - last.size(), there.data(), there.size()));
+    if (n < there.size() || there != last) offset = 0;
   }
   trace.from_start = offset == 0;
-  in.seekg(static_cast<std::streamoff>(offset));
-  if (!in) return Fail(Code::kIo, "{}: cannot be read", file.string());
   Parser parser(trace);
   constexpr std::size_t kBlock = std::size_t{1} << 20;
   std::string buffer;
   std::size_t kept = 0;  // of a line whose end is in the next block
-  while (in) {
+  for (bool end_of_file = false; !end_of_file;) {
+    if (kept > kLongestLine) return TooLong(folder);
     buffer.resize(kept + kBlock);
-    in.read(buffer.data() + kept, kBlock);
-    const std::size_t have = kept + static_cast<std::size_t>(in.gcount());
+    TACIT_TRY(const std::size_t more, in.ReadAt(offset + kept, buffer.data() + kept, kBlock));
+    end_of_file = more < kBlock;
+    const std::size_t have = kept + more;
     std::string_view rest(buffer.data(), have);
     for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
       parser.Line(rest.substr(0, end));
@@ -220,18 +222,17 @@ void Append(Trace& trace, const Trace& more) {
 }
 
 Result<Trace> ReadLastOfTrace(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "trace.jsonl";
-  std::error_code ec;
-  const std::uintmax_t size = std::filesystem::file_size(file, ec);
-  if (ec == std::errc::no_such_file_or_directory) return Trace{};
-  if (ec) return Fail(Code::kIo, "{}: cannot be read ({})", file.string(), ec.message());
-  std::ifstream in(file, std::ios::binary);
-  for (std::uintmax_t back = 4096;; back *= 4) {
-    const std::uintmax_t from = size > back ? size - back : 0;
+  const auto opened = RunFile::Open(folder, kTrace);
+  if (!opened.ok() && opened.error().code == Code::kNotFound) return Trace{};
+  if (!opened.ok()) return opened.error();
+  const RunFile& in = *opened;
+  const std::uint64_t size = in.size();
+  for (std::uint64_t back = 4096;; back *= 4) {
+    if (back > 4 * kLongestLine) return TooLong(folder);
+    const std::uint64_t from = size > back ? size - back : 0;
     std::string tail(static_cast<std::size_t>(size - from), '\0');
-    in.seekg(static_cast<std::streamoff>(from));
-    in.read(tail.data(), static_cast<std::streamsize>(tail.size()));
-    if (!in) return Fail(Code::kIo, "{}: cannot be read", file.string());
+    TACIT_TRY(const std::size_t n, in.ReadAt(from, tail.data(), tail.size()));
+    tail.resize(n);  // less where it was cut back meanwhile
     const auto end = tail.rfind('\n');
     const auto begin = end == std::string::npos || end == 0 ? std::string::npos : tail.rfind('\n', end - 1);
     if (begin == std::string::npos && from > 0) continue;

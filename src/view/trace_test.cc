@@ -1,6 +1,7 @@
 #include "view/trace.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,23 @@ TEST_F(TraceTest, ALastLineIsFoundHoweverLongTheTraceIs) {
   EXPECT_EQ(ReadLastOfTrace(home_)->column("round")->back(), 3);
   Write("{\"round\":3}");                          // not yet whole
   EXPECT_EQ(ReadLastOfTrace(home_)->rows(), 0u);
+}
+
+TEST_F(TraceTest, IsAFileAndItsLinesHaveAnEnd) {
+  Write("{\"round\":1}\n");
+  fs::rename(home_ / "trace.jsonl", home_ / "secret");
+  fs::create_symlink(home_ / "secret", home_ / "trace.jsonl");
+  EXPECT_EQ(ReadTrace(home_).error().code, Code::kMalformed);
+  EXPECT_EQ(ReadLastOfTrace(home_).error().code, Code::kMalformed);
+  fs::remove(home_ / "trace.jsonl");
+  ASSERT_EQ(::mkfifo((home_ / "trace.jsonl").c_str(), 0600), 0);
+  EXPECT_FALSE(ReadTrace(home_).ok());
+  EXPECT_FALSE(ReadLastOfTrace(home_).ok());
+  fs::remove(home_ / "trace.jsonl");
+  Write("{\"round\":1}\n");
+  fs::resize_file(home_ / "trace.jsonl", std::uintmax_t{1} << 40);  // zeros that take no place
+  EXPECT_EQ(ReadTrace(home_).error().code, Code::kMalformed);
+  EXPECT_EQ(ReadLastOfTrace(home_).error().code, Code::kMalformed);
 }
 
 TEST(Downsample, KeepsExtremesAndEnds) {
