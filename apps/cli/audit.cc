@@ -4,7 +4,9 @@
 #include <cmath>
 #include <memory>
 
+#include "audit/recovery.h"
 #include "cli.h"
+#include "experiment/files.h"
 #include "experiment/run.h"
 
 namespace tacit::cli {
@@ -34,10 +36,9 @@ Status Show(const AuditReport& r, const std::vector<std::string>& changes, const
   table.Add({"ε certified", fmt::format("{} at δ = {}, {} unit, {}", EpsilonText(r.certified),
                                         DigitsUp(r.delta), r.unit, r.adjacency)});
   if (r.claimed) table.Add({"ε claimed", fmt::format("{} by {}", EpsilonText(*r.claimed), r.claim_source)});
-  table.Add({"ε measured", fmt::format("{} with 95 % confidence{}", MeasuredText(r),
-                                       r.gaussian() && r.gaussian_epsilon > r.epsilon
-                                           ? ", if the trade-off is Gaussian as certified"
-                                           : "")});
+  const bool shaped = r.gaussian() && r.gaussian_epsilon > r.epsilon;
+  table.Add({"ε measured", MeasuredText(r) + (r.measured() > 0 ? " with 95 % confidence" : "") +
+                               (shaped ? ", if the trade-off is Gaussian as certified" : "")});
   table.Add({"whatever the trade-off", r.epsilon > 0 ? "≥ " + DigitsDown(r.epsilon, 3) : "nothing found"});
   if (r.gaussian())
     table.Add(
@@ -86,7 +87,6 @@ Result<int> RunAll(const Common& common, const Arguments& a, AuditOptions o) {
     broken |= r.broken();
     nlohmann::json row = ToJson(r);
     row["name"] = subjects[i]->name;
-    row["confidence"] = 1 - o.alpha;
     rows.push_back(std::move(row));
     const double part = std::isfinite(r.certified) && r.certified > 0 ? r.measured() / r.certified : 0;
     table.Add({subjects[i]->name, EpsilonText(r.certified), r.claimed ? EpsilonText(*r.claimed) : "",
@@ -120,9 +120,9 @@ Result<int> Run(const Common& common, const Arguments& a) {
     return Fail(Code::kInvalidArgument, "audit: needs an experiment file or a run, or --all");
   TACIT_TRY(const std::vector<Assignment> sets, common.Assignments());
   std::error_code ignored;
-  std::filesystem::path file = a.where;
+  std::filesystem::path file = a.where, folder;
   if (!std::filesystem::is_regular_file(file, ignored)) {
-    TACIT_TRY(const std::filesystem::path folder, FindRun(a.where));
+    TACIT_TRY(folder, FindRun(a.where));
     file = folder / "config.toml";
   }
   TACIT_TRY(const Config config, LoadConfig(file, sets));
@@ -152,10 +152,17 @@ Result<int> Run(const Common& common, const Arguments& a) {
   o.progress = [&](const AuditProgress& p) {
     if (bar.due())
       bar.Update(static_cast<double>(p.done) / static_cast<double>(p.all), p.seconds,
-                 fmt::format("{} of {} runs, {} left", Grouped(p.done), Grouped(p.all), Duration(p.left)));
+                 fmt::format("{} of {} runs", Grouped(p.done), Grouped(p.all)));
   };
   TACIT_TRY(const AuditReport r, Audit(small, o));
   bar.Clear();
+  if (!folder.empty()) {  // for `tacit report`
+    TACIT_TRY(const Recovery recovery, Recover(small, o.seed));
+    nlohmann::json kept = ToJson(r);
+    kept["attacked_with"] = changes;
+    kept["recovery"] = ToJson(recovery);
+    TACIT_OK(WriteWhole(folder / "audit.json", kept.dump(2) + "\n"));
+  }
   const int code = r.broken() ? static_cast<int>(Code::kMismatch) : 0;
   if (common.json) {
     nlohmann::json document = ToJson(r);

@@ -89,6 +89,17 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
   return a;
 }
 
+Result<Transcript> Arena::Watch(const Config& config, const Canary::Record& record, std::uint64_t seed,
+                                Variation variation) {
+  Arena a(config, seed, std::move(variation));
+  TACIT_TRY(a.facts_, FactsWithoutData(a.config_));
+  TACIT_TRY(Plan plan, MakePlan(a.config_, a.facts_));
+  a.plan_ = std::make_unique<Plan>(std::move(plan));
+  TACIT_TRY(const std::unique_ptr<Stage> stage, a.MakeStage({record}, false, nullptr));
+  TACIT_OK(stage->Launch(seed));
+  return std::move(stage->transcript);
+}
+
 // canaries: of the first clients, one each. everywhere: all records of these are the canary. like: whose runs
 // are echoed; null: a real run.
 Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary::Record>& canaries,

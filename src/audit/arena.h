@@ -50,6 +50,10 @@ class Arena {
   static Result<std::unique_ptr<Arena>> Make(const Config& config, std::uint64_t seed, Variation = {});
   ~Arena();
 
+  // What is released of one run in which one client has this record, and all others null ones.
+  static Result<Transcript> Watch(const Config& config, const Canary::Record&, std::uint64_t seed,
+                                  Variation = {});
+
   // The run with this number in a world, and what is seen of it. Runs are independent of each other.
   Result<Sighting> Run(int world, std::uint32_t number);
 

@@ -203,15 +203,16 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   const std::string identity = Identity(config, o);
   Standings at;
   TACIT_TRY(const std::optional<Standings> kept, Return(identity, o.state));
-  const auto tell = [&](std::uint64_t done, double speed_from) -> Status {
-    const double seconds = elapsed();
-    if (o.progress && done > 0)
-      o.progress({done, all, at.seconds + seconds,
-                  (seconds - speed_from) / static_cast<double>(done) * static_cast<double>(all - done)});
-    if (o.interrupt != nullptr && o.interrupt->load())
-      return Fail(Code::kInterrupted, "the audit was interrupted after {} of {} runs{}", done, all,
-                  o.state.empty() ? "" : "; the same command goes on with it");
-    return Ok{};
+  // done: runs of which the result is known. fresh: those that this process made.
+  const auto tell = [&](std::uint64_t done, std::uint64_t fresh) {
+    const double each = fresh > 0 ? elapsed() / static_cast<double>(fresh) : 0.0;
+    if (o.progress && fresh > 0)
+      o.progress({done, all, at.seconds + elapsed(), each * static_cast<double>(all - done)});
+  };
+  const auto stopped = [&] { return o.interrupt != nullptr && o.interrupt->load(); };
+  const auto interrupted = [&](std::uint64_t done) {
+    return Fail(Code::kInterrupted, "the audit was interrupted after {} of {} runs{}", done, all,
+                o.state.empty() ? "" : "; the same command goes on with it");
   };
   constexpr std::uint32_t kChunk = 250;
   if (kept) {
@@ -223,14 +224,15 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
         TACIT_TRY(Sighting one, arena->Run(world, i));
         seen[static_cast<std::size_t>(world)].push_back(std::move(one));
       }
-      if (i % kChunk == 0) TACIT_OK(tell(2 * i, 0));
+      const std::uint64_t done = 2 * (static_cast<std::uint64_t>(i) + 1);
+      if (i % kChunk == 0) tell(done, done);
+      if (stopped()) return interrupted(done);
     }
     at.judge = Appoint(seen[0], seen[1], delta);
     if (!o.state.empty()) TACIT_OK(Keep(at, identity, o.state));
   }
   const std::uint32_t before = at.done;
   double saved = elapsed();
-  const double seconds_before = at.seconds;
   while (at.done < o.measure) {
     const std::uint32_t until = std::min(o.measure, at.done + kChunk);
     Counts tail{until - at.done, 0, until - at.done, 0}, middle = tail;
@@ -244,21 +246,15 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
     at.tail.Add(tail);
     at.middle.Add(middle);
     at.done = until;
-    const bool stop = o.interrupt != nullptr && o.interrupt->load();
-    if (!o.state.empty() && (stop || at.done == o.measure || elapsed() - saved > 1)) {
+    const std::uint64_t done = 2 * (static_cast<std::uint64_t>(o.explore) + at.done);
+    tell(done, 2 * (at.done - before) + (kept ? 0 : 2 * o.explore));
+    if (!o.state.empty() && (stopped() || at.done == o.measure || elapsed() - saved > 1)) {
       Standings now = at;
-      now.seconds = seconds_before + elapsed();
+      now.seconds += elapsed();
       TACIT_OK(Keep(now, identity, o.state));
       saved = elapsed();
     }
-    if (o.progress || stop) {
-      const std::uint64_t done = 2 * (static_cast<std::uint64_t>(o.explore) + at.done);
-      const double each =
-          elapsed() / static_cast<double>(2 * (at.done - before) + (kept ? 0 : 2 * o.explore));
-      if (o.progress)
-        o.progress({done, all, seconds_before + elapsed(), each * static_cast<double>(all - done)});
-      if (stop && at.done < o.measure) return tell(done, 0).error();
-    }
+    if (stopped() && at.done < o.measure) return interrupted(done);
   }
 
   AuditReport r;
@@ -285,8 +281,9 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   r.gaussian_epsilon = EpsilonIfGaussian(r.mu, delta);
   r.doubtless_epsilon = BoundsOf(at.tail, delta, kBeyondDoubt).epsilon;
   r.doubtless_mu = BoundsOf(at.middle, delta, kBeyondDoubt).mu;
-  r.seconds = seconds_before + elapsed();
+  r.seconds = at.seconds + elapsed();
   r.runs = all;
+  r.alpha = o.alpha;
   return r;
 }
 
@@ -353,7 +350,7 @@ json ToJson(const AuditReport& r) {
           {"measured_epsilon_gaussian", r.gaussian_epsilon},
           {"measured_mu", r.mu},
           {"certified_mu", Number(r.certified_mu)},
-          {"confidence", 0.95},
+          {"confidence", 1 - r.alpha},
           {"canary", r.canary},
           {"attack", r.attack},
           {"reach", r.reach > 0 ? json(r.reach) : json(nullptr)},

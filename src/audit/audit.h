@@ -54,6 +54,7 @@ struct AuditReport {
   double mu = 0;  // measured: at least
   double gaussian_epsilon = 0;  // ε of that μ, if the trade-off is Gaussian as the certificate has it
   double doubtless_epsilon = 0, doubtless_mu = 0;  // the same at kBeyondDoubt
+  double alpha = 0.05;  // of the measured figures
   double seconds = 0;
   std::uint64_t runs = 0;
 

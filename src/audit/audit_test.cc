@@ -85,7 +85,7 @@ TEST(Arena, TheSameNumberIsTheSameRun) {
 
 // All bounds of this test together are wrong with a probability of at most 5 %, and the seed is fixed.
 TEST(Audit, NothingThatIsCertifiedIsBroken) {
-  AuditOptions o = Few(400, 1000);
+  AuditOptions o = Few(300, 700);
   o.alpha = 0.05 / static_cast<double>(Subjects().size());
   for (const Subject& s : Subjects()) {
     const AuditReport r = Found(SmallOf(s), o);

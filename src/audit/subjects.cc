@@ -53,8 +53,8 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
   c.data.clients = clients;
   c.data.rows = clients * records;
   c.data.features = 4;
-  changes.push_back(fmt::format("{} clients with {} records of {} numbers, made up by the auditor", clients,
-                                records, c.data.features));
+  changes.push_back(fmt::format("{} clients with {} record{} of {} numbers, made up by the auditor", clients,
+                                records, records == 1 ? "" : "s", c.data.features));
   if (c.model.name == "cnn" || c.model.name == "mlp") {
     say("model", c.model.name, std::string("mlp"));
     c.model.name = "mlp";
@@ -122,8 +122,13 @@ const std::vector<Subject>& Subjects() {
       make("primal-dual, paper", kBounded, "penalty = \"box\"\nl2 = 0.1", "", "mode = \"paper\""),
       make("primal-dual, paper, squares", kBounded, kSquares, "", "mode = \"paper\""),
       make("isrl-dp", "", kSquares, "", "name = \"isrl-dp\""),
+      make("isrl-dp, paper", kBounded, kSquares, "", "name = \"isrl-dp\"\nmode = \"paper\""),
       make("dp-fedavg, record", "", kPlain, "", "name = \"dp-fedavg\"\nlocal_steps = 2"),
+      make("dp-fedavg, record, paper", "", kPlain, "",
+           "name = \"dp-fedavg\"\nlocal_steps = 2\nmode = \"paper\""),
       make("dp-fedavg, local", "", kPlain, kClient, "name = \"dp-fedavg\""),
+      make("dp-fedavg, local, paper", "", kPlain, kClient,
+           "name = \"dp-fedavg\"\nnoise_multiplier = 4.0\nrounds = 20\nmode = \"paper\""),
       make("dp-fedavg, central", "", kPlain, kCentral, "name = \"dp-fedavg\""),
       make("dp-fedavg, moving clip", "", kPlain, kCentral, "name = \"dp-fedavg\"\nclip_quantile = 0.5"),
       make("dp-fedavg, secret sample", "", kPlain, kCentral,
@@ -131,7 +136,11 @@ const std::vector<Subject>& Subjects() {
       make("dp-fedavg, secret coins", "", kPlain, kCentral,
            "name = \"dp-fedavg\"\nallocation = \"static\"\nsampling = \"poisson\"\nsample_rate = 0.5"),
       make("dp-scaffold, record", "", kPlain, "", "name = \"dp-scaffold\"\nlocal_steps = 2"),
+      make("dp-scaffold, record, paper", "", kPlain, "",
+           "name = \"dp-scaffold\"\nlocal_steps = 2\nmode = \"paper\""),
       make("dp-scaffold, local", "", kPlain, kClient, "name = \"dp-scaffold\""),
+      make("dp-scaffold, local, paper", "", kPlain, kClient,
+           "name = \"dp-scaffold\"\nnoise_multiplier = 4.0\nrounds = 20\nmode = \"paper\""),
       make("dp-scaffold, central", "", kPlain, kCentral, "name = \"dp-scaffold\""),
       make("fedexp, local", "", kPlain, kClient, "name = \"fedexp\""),
       make("fedexp, naive step", "", kPlain, kClient, "name = \"fedexp\"\nstep = \"naive\""),
@@ -157,8 +166,10 @@ const std::vector<Subject>& Subjects() {
       make("dpd-ef21, paper, by V", kBounded, kSquares, "",
            "name = \"dpd-ef21\"\nmode = \"paper\"\nschedule = \"lyapunov\""),
       make("dp-clip21", kBounded, kSquares, kClient, "name = \"dp-clip21\""),
+      make("dp-clip21, paper", kBounded, kSquares, kClient, "name = \"dp-clip21\"\nmode = \"paper\""),
       make("dp-clip21, mirrored", kBounded, kSquares, kClient, "name = \"dp-clip21\"\nstate = \"mirrored\""),
       make("clip21-sgd2m", kBounded, kSquares, kClient, "name = \"clip21-sgd2m\""),
+      make("clip21-sgd2m, paper", kBounded, kSquares, kClient, "name = \"clip21-sgd2m\"\nmode = \"paper\""),
       make("fcrn, subspace (option 2)", kPairs, kSquares, "", "name = \"fcrn\"\nsolver_steps = 3"),
       make("fcrn, full (option 1)", kPairs, kSquares, "",
            "name = \"fcrn\"\ndesign = \"full\"\nsolver_steps = 3"),
@@ -170,8 +181,12 @@ const std::vector<Subject>& Subjects() {
       make("zcdp-nfl", "clients = 3", kPlain, "", "name = \"zcdp-nfl\""),
       make("zcdp-nfl, paper", "clients = 3", kPlain, "", "name = \"zcdp-nfl\"\nmode = \"paper\""),
       make("dp-nfl", "clients = 3", kPlain, "epsilon = 12.0", "name = \"dp-nfl\""),
+      make("dp-nfl, paper", "clients = 3", kPlain, "", "name = \"dp-nfl\"\nmode = \"paper\""),
       make("zcdp-grad-nfl", "clients = 3", kPlain, "", "name = \"zcdp-grad-nfl\""),
+      make("zcdp-grad-nfl, paper", "clients = 3", kPlain, "", "name = \"zcdp-grad-nfl\"\nmode = \"paper\""),
       make("p-admm", "clients = 3\nrow_norm = \"clip\"\nrow_bound = 1.0", kPlain, "", "name = \"p-admm\""),
+      make("p-admm, paper", "clients = 3\nrow_norm = \"clip\"\nrow_bound = 1.0", kPlain, "",
+           "name = \"p-admm\"\nmode = \"paper\""),
   };
   return all;
 }

@@ -228,6 +228,38 @@ TEST_F(ChartTest, AReportOfHostileRunsIsHarmless) {
   EXPECT_EQ(page.find("<img"), std::string::npos);
 }
 
+TEST_F(ChartTest, AReportOfAnAuditedRunShowsWhatAnAttackerRecovers) {
+  Run("a", 1, 2, 0);
+  const std::string picture = "[0, 15, 7, 99]";
+  std::ofstream(home_ / "a" / "audit.json")
+      << R"({"certified_epsilon": 2.0, "measured_epsilon": 1.5, "runs": 20000, "certificate_broken": false,
+             "recovery": {"guesses": 1000, "right_without_noise": 1000, "right_with_noise": 561,
+                          "picture": {"side": 2, "levels": )"
+      << picture << R"(, "without_noise": )" << picture << R"(, "with_noise": ")" << picture
+      << R"(", "likeness_without_noise": 1.0, "likeness_with_noise": "<b>"}}})";
+  const auto groups = GroupRuns({home_ / "a"});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kNone});
+  EXPECT_EQ(MarkupProblem(page), "");
+  for (const char* part :
+       {"What an attacker recovers", "100.0 %", "56.1 %", "1.5", "correlation 1.00", "#777"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(ChartTest, AnAuditThatIsNoneIsLeftOut) {
+  Run("a", 1, 2, 0);
+  for (const char* text :
+       {"", "[]", "{", "{\"measured_epsilon\": 1}", "{\"recovery\": 3}",
+        "{\"measured_epsilon\": 1, \"certified_epsilon\": 2, \"recovery\": {\"guesses\": \"x\"}}"}) {
+    std::ofstream(home_ / "a" / "audit.json") << text;
+    const auto groups = GroupRuns({home_ / "a"});
+    ASSERT_TRUE(groups.ok());
+    const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kNone});
+    EXPECT_EQ(MarkupProblem(page), "");
+    EXPECT_EQ(page.find("What an attacker recovers"), std::string::npos) << text;
+  }
+}
+
 TEST_F(ChartTest, ARunWithoutATraceHasAReportToo) {
   Run("a", 1, 2, 0);
   fs::remove(home_ / "a" / "trace.jsonl");

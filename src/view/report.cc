@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiment/json_number.h"
 #include "view/run_file.h"
 #include "view/text.h"
 
@@ -92,6 +93,84 @@ std::string Privacy(const std::vector<RunGroup>& groups) {
          "noise that "
          "was really added, rounded up. ∞ means that nothing is promised.</p>\n" +
          Wide(ToHtml(t, "Claimed and certified"), "Claimed and certified") + certificates;
+}
+
+// A picture of gray levels 0 … 15, side × side; empty if that is not what it is.
+std::string Picture(const nlohmann::json& levels, std::size_t side, const std::string& what) {
+  if (!levels.is_array() || side == 0 || side > 64 || levels.size() != side * side) return "";
+  std::string out = fmt::format(
+      "<figure><svg role=\"img\" aria-label=\"{}\" width=\"140\" height=\"140\" viewBox=\"0 0 {} {}\" "
+      "shape-rendering=\"crispEdges\">\n",
+      HtmlEscaped(what), side, side);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const int level = levels[i].is_number_integer() ? std::clamp(levels[i].get<int>(), 0, 15) : 0;
+    out += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"1\" height=\"1\" fill=\"#{:x}{:x}{:x}\"/>", i % side,
+                       i / side, level, level, level);
+  }
+  return out + fmt::format("</svg><figcaption>{}</figcaption></figure>\n", HtmlEscaped(what));
+}
+
+std::string Percent(const nlohmann::json& of, const char* key) {
+  const auto number = [&](const char* name) {
+    return of.contains(name) && of[name].is_number() ? of[name].get<double>() : 0.0;
+  };
+  const double all = number("guesses"), right = number(key);
+  return all > 0 ? fmt::format("{:.1f} %", 100 * right / all) : "not known";
+}
+
+// What `tacit audit RUN` found and left in the folder; nothing where it was not run.
+std::string Attacked(const std::vector<RunGroup>& groups) {
+  TextTable t;
+  t.header = {"run",     "ε certified",         "ε measured, at least", "runs of the attack",
+              "verdict", "right without noise", "right with noise"};
+  std::string pictures;
+  for (const RunGroup& g : groups)
+    for (const RunSummary& r : g.runs) {
+      const auto text = ReadRunFile(r.folder, "audit.json", kLargest);
+      if (!text.ok()) continue;
+      const auto j = nlohmann::json::parse(*text, nullptr, false);
+      if (!j.is_object()) continue;
+      const auto number = [&](const char* key) {
+        return j.contains(key) ? NumberOf(j[key]) : std::optional<double>();
+      };
+      const auto measured = number("measured_epsilon"), certified = number("certified_epsilon");
+      if (!measured || !certified || !j.contains("recovery") || !j["recovery"].is_object()) continue;
+      const nlohmann::json& recovery = j["recovery"];
+      if (!recovery.value("guesses", nlohmann::json(0)).is_number()) continue;
+      t.rows.push_back({r.name, EpsilonShown(*certified), fmt::format("{:.3g}", *measured),
+                        fmt::format("{:.0f}", number("runs").value_or(0)),
+                        j.value("certificate_broken", nlohmann::json()) == true ? "broken" : "holds",
+                        Percent(recovery, "right_without_noise"), Percent(recovery, "right_with_noise")});
+      const nlohmann::json& p = recovery.contains("picture") ? recovery["picture"] : nlohmann::json();
+      if (!p.is_object() || !p.value("side", nlohmann::json()).is_number_unsigned()) continue;
+      const auto side = p["side"].get<std::size_t>();
+      const auto like = [&](const char* key) {
+        return p.contains(key) && p[key].is_number() ? p[key].get<double>() : 0.0;
+      };
+      pictures += "<div class=\"plots\">\n" +
+                  Picture(p.value("levels", nlohmann::json()), side, "a client's only record") +
+                  Picture(p.value("without_noise", nlohmann::json()), side,
+                          fmt::format("recovered without noise, correlation {:.2f}",
+                                      like("likeness_without_noise"))) +
+                  Picture(p.value("with_noise", nlohmann::json()), side,
+                          fmt::format("recovered from this run's noise, correlation {:.2f}",
+                                      like("likeness_with_noise"))) +
+                  "</div>\n";
+    }
+  if (t.rows.empty()) return "";
+  return "<section aria-labelledby=\"attack\">\n<h2 id=\"attack\">What an attacker recovers</h2>\n"
+         "<p>The run's config was attacked on made-up data by <code>tacit audit</code>. Certified is what no "
+         "attacker can exceed, measured what this one proved. The last columns say how often he tells "
+         "whether "
+         "one unit's data are the one or the other of two, if he sees every release: a coin is right in 50 "
+         "%.</p>\n" +
+         Wide(ToHtml(t, "Attacks"), "Attacks") +
+         (pictures.empty()
+              ? ""
+              : "<p>A made-up picture as the only record of a client, and what all releases of a run "
+                "show of it.</p>\n" +
+                    pictures) +
+         "</section>\n";
 }
 
 std::string Configs(const std::vector<RunGroup>& groups) {
@@ -276,6 +355,7 @@ std::string ReportHtml(const std::vector<RunGroup>& groups, const ReportOptions&
   body += "</div>\n</section>\n";
   body += "<section aria-labelledby=\"privacy\">\n<h2 id=\"privacy\">Privacy</h2>\n" + Privacy(groups) +
           "</section>\n";
+  body += Attacked(groups);
   body += "<section aria-labelledby=\"config\">\n<h2 id=\"config\">Config</h2>\n" + Configs(groups) +
           "</section>\n";
   body += "<section aria-labelledby=\"again\">\n<h2 id=\"again\">Run it again</h2>\n" +
