@@ -95,6 +95,13 @@ TEST(Precision, GivesTheTextbookSamplerAway) {
   EXPECT_EQ(DecidedByPrecision(Textbook(), 1), 0);  // never: every such release has the value 0 for certain
 }
 
+// Why privacy.mechanism = "gaussian" is an explicit choice with a caveat in the certificate.
+TEST(Precision, GivesFloatNoiseAwayAsItsCaveatSays) {
+  EXPECT_GT(DecidedByPrecision(FloatGaussian(), 0), 0.05);
+  EXPECT_EQ(DecidedByPrecision(FloatGaussian(), 1), 0);
+  EXPECT_FALSE(FloatGaussian().caveat().empty());
+}
+
 TEST(Precision, TellsNothingOfTheLattice) {
   for (const double x : {0.0, 1.0, 0.3}) EXPECT_EQ(DecidedByPrecision(LatticeGaussian(), x), 0);
   // All releases lie on one public grid, whatever the value.
