@@ -4,6 +4,7 @@
 #include <httplib.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -32,6 +34,11 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kShortestToken = 16;
+// An open page holds a thread for its stream of news; what else is asked always has threads of its own.
+constexpr int kMostListeners = 32;
+constexpr std::size_t kThreads = 96, kMostWaiting = 64;
+constexpr int kMostCalculations = 2;
+constexpr std::time_t kPatience = 2;  // seconds that a request may pause, or a connection be without one
 constexpr std::size_t kLargestText = std::size_t{4} << 20;  // of a config or a certificate
 
 std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -76,6 +83,75 @@ Error Within(const std::filesystem::path& folder, Error e, const std::string& in
   return e;
 }
 
+// Come back in a moment.
+void Busy(Response& out, const char* what) {
+  out.set_header("Retry-After", "2");
+  Refuse(out, 503, Fail(Code::kIo, "{}; try again in a moment", what));
+}
+
+// One of few places, for as long as it lives.
+class Place {
+ public:
+  Place(std::atomic<int>& taken, int most) : taken_(taken), have_(++taken <= most) {
+    if (!have_) --taken_;
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() {
+    if (have_) --taken_;
+  }
+  bool have() const { return have_; }
+
+ private:
+  std::atomic<int>& taken_;
+  bool have_;
+};
+
+// Threads that take connections in turn. While too many wait, no more are accepted: they stay with the
+// operating system, and do not use up the files that this process may have open.
+class Workers : public httplib::TaskQueue {
+ public:
+  Workers() {
+    for (std::size_t k = 0; k < kThreads; ++k) threads_.emplace_back([this] { Work(); });
+  }
+  void enqueue(std::function<void()> job) override {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [this] { return jobs_.size() < kMostWaiting; });
+    jobs_.push_back(std::move(job));
+    some_.notify_one();
+  }
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    some_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+ private:
+  void Work() {
+    for (;;) {
+      std::function<void()> job;
+      {
+        std::unique_lock lock(mutex_);
+        some_.wait(lock, [this] { return ended_ || !jobs_.empty(); });
+        if (jobs_.empty()) return;
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      }
+      room_.notify_one();
+      job();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable some_, room_;
+  std::deque<std::function<void()>> jobs_;
+  bool ended_ = false;
+  std::vector<std::thread> threads_;
+};
+
 // Of all runs at one time, as the page is told: the text of each by its id.
 struct Snapshot {
   std::uint64_t version = 0;
@@ -114,10 +190,10 @@ class Board::Impl {
       return Fail(Code::kInvalidArgument,
                   "{}, {}: no certificate with its key; give both as PEM files, the key without a passphrase",
                   options_.certificate.string(), options_.key.string());
-    // An open page holds a thread for its stream of news.
-    server_->new_task_queue = [] { return new httplib::ThreadPool(64); };
+    server_->new_task_queue = [] { return new Workers; };
     server_->set_payload_max_length(4096);
-    server_->set_keep_alive_timeout(5);
+    server_->set_read_timeout(kPatience);
+    server_->set_keep_alive_timeout(kPatience);
     server_->set_default_headers({{"Content-Security-Policy",
                                    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
                                    "'self'; img-src 'self' data:; "
@@ -156,8 +232,12 @@ class Board::Impl {
 
   int port() const { return port_; }
   std::string url() const {
-    const std::string host =
-        options_.host.find(':') == std::string::npos ? options_.host : "[" + options_.host + "]";
+    std::string host = options_.host;
+    // All of this machine's addresses are none that a browser elsewhere could open.
+    if (std::array<char, 256> name{};
+        (host == "0.0.0.0" || host == "::") && ::gethostname(name.data(), name.size() - 1) == 0)
+      host = name.data();
+    if (host.find(':') != std::string::npos) host = "[" + host + "]";
     return fmt::format("{}://{}:{}/", options_.certificate.empty() ? "http" : "https", host, port_);
   }
 
@@ -195,7 +275,9 @@ class Board::Impl {
     server_->Get("/api/trace", [this](const Request& in, Response& out) {
       if (const auto run = Find(in, out)) Curves(in, *run, out);
     });
-    server_->Get("/api/calculate", [](const Request& in, Response& out) {
+    server_->Get("/api/calculate", [this](const Request& in, Response& out) {
+      const Place place(calculations_, kMostCalculations);
+      if (!place.have()) return Busy(out, "other calculations are going on");
       const auto answer =
           Calculate([&](const char* name) { return in.has_param(name) ? in.get_param_value(name) : ""; });
       if (!answer.ok()) return Refuse(out, 400, answer.error());
@@ -214,6 +296,13 @@ class Board::Impl {
 
   httplib::Server::HandlerResponse Admit(const Request& in, Response& out) {
     using enum httplib::Server::HandlerResponse;
+    // Another site's page cannot read an answer, but could make us work for it. Browsers say whose page asks;
+    // another port of the same machine is another site's too.
+    const std::string site = in.get_header_value("Sec-Fetch-Site");
+    if (in.path.starts_with("/api/") && (site == "cross-site" || site == "same-site")) {
+      Refuse(out, 403, Fail(Code::kInvalidArgument, "the page of another site asks; open {} itself", url()));
+      return Handled;
+    }
     if (!options_.token) {
       const std::string host = HostOf(in.get_header_value("Host"));
       if (!IsLoopback(host) && host != options_.host) {
@@ -277,7 +366,7 @@ class Board::Impl {
         if (!r.problem.empty())
           j["problem"] = Within(r.folder, Fail(Code::kMalformed, "{}", r.problem)).message;
         j["id"] = id;
-        if (!options_.oracle)                         // read off private data: may not be released
+        if (!options_.oracle)  // read off private data: may not be released
           for (const std::string& metric : r.oracle) j["metrics"].erase(metric);
         next->hidden[id] = options_.oracle ? std::set<std::string>() : r.oracle;
         next->runs[id] = Dump(j);
@@ -306,18 +395,24 @@ class Board::Impl {
 
   // A stream of events: "all" first and whenever runs come or go, else "changed" with those that did.
   void News(Response& out) {
+    // Held by what answers, and so given back however the connection ends.
+    const auto place = std::make_shared<Place>(listeners_, kMostListeners);
+    if (!place->have()) return Busy(out, "too many pages are open on this board");
     (void)List();
     auto sent = std::make_shared<std::shared_ptr<const Snapshot>>();
-    ++listeners_;
     out.set_chunked_content_provider(
-        "text/event-stream",
-        [this, sent](std::size_t, httplib::DataSink& sink) {
+        "text/event-stream", [this, sent, place](std::size_t, httplib::DataSink& sink) {
           std::shared_ptr<const Snapshot> now;
           {
             std::unique_lock lock(mutex_);
             const std::uint64_t known = *sent ? (*sent)->version : 0;
-            news_.wait_for(lock, std::chrono::seconds(10),
-                           [&] { return stopping_ || now_->version != known; });
+            const auto news = [&] { return stopping_ || now_->version != known; };
+            // A page that was closed gives its place back soon, though there is nothing to tell it.
+            for (int k = 0; k < 10 && !news_.wait_for(lock, std::chrono::seconds(1), news); ++k) {
+              lock.unlock();
+              if (sink.is_writable && !sink.is_writable()) return false;
+              lock.lock();
+            }
             now = now_;
           }
           if (stopping_) return false;
@@ -325,8 +420,7 @@ class Board::Impl {
           if (!*sent || (*sent)->version != now->version) text = Event(*sent ? sent->get() : nullptr, *now);
           *sent = now;
           return sink.write(text.data(), text.size());
-        },
-        [this](bool) { --listeners_; });
+        });
   }
 
   static std::string Event(const Snapshot* before, const Snapshot& now) {
@@ -429,7 +523,7 @@ class Board::Impl {
   std::condition_variable news_, wake_;
   std::shared_ptr<const Snapshot> now_ = std::make_shared<Snapshot>();
   std::atomic<bool> stopping_ = false;
-  std::atomic<int> listeners_ = 0;
+  std::atomic<int> listeners_ = 0, calculations_ = 0;
 };
 
 Board::Board(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

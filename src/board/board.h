@@ -6,6 +6,9 @@
 // On a loopback address anybody on this machine may look; a request must name that address as its host, so
 // that no other page in the same browser can read this one under a name of its own. On any other address a
 // token is required, once: it is kept in a cookie that scripts cannot read.
+//
+// What one visitor may take is bounded: 32 streams of news and 2 calculations at a time, beyond which the
+// answer is 503, 2 s of silence in a request, and no work for the pages of other sites.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -34,7 +37,8 @@ class Board {
   static Result<std::unique_ptr<Board>> Open(BoardOptions);
   ~Board();
   int port() const;
-  std::string url() const;  // of the page, without the token
+  // Of the page, without the token; of a board on all addresses, by the name of this machine.
+  std::string url() const;
   void Serve();  // until Stop
   void Stop();  // from any thread
 

@@ -4,6 +4,7 @@
 #include <httplib.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -223,6 +224,84 @@ TEST_F(Boards, TheStreamTellsWhatIsNew) {
   EXPECT_NE(seen.find("\"name\":\"first"), std::string::npos);
 }
 
+TEST_F(Boards, ManyOpenPagesLeaveRoomForOthers) {
+  Open();
+  std::atomic<bool> enough = false;
+  std::atomic<int> open = 0;
+  std::vector<std::thread> pages;
+  for (int k = 0; k < 32; ++k)
+    pages.emplace_back([&] {
+      httplib::Client client("127.0.0.1", board_->port());
+      client.set_read_timeout(60);
+      bool first = true;
+      client.Get("/api/events", [&](const char*, std::size_t) {
+        if (std::exchange(first, false)) ++open;
+        while (!enough) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return false;
+      });
+    });
+  while (open < 32) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto full = Get("/api/events");
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->status, 503);
+  EXPECT_TRUE(full->has_header("Retry-After"));
+  EXPECT_EQ(Get("/api/runs")->status, 200);
+  enough = true;
+  for (std::thread& page : pages) page.join();
+  // Their places come back, without any news.
+  int status = 503;
+  while (status == 503) {
+    httplib::Client client("127.0.0.1", board_->port());
+    client.Get(
+        "/api/events", httplib::Headers(),
+        [&](const httplib::Response& r) {
+          status = r.status;
+          return status == 503;
+        },
+        [](const char*, std::size_t) { return true; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(status, 200);
+}
+
+TEST_F(Boards, NoMoreThanTwoCalculationsAtATime) {
+  Open();
+  std::atomic<int> answered = 0, refused = 0;
+  std::vector<std::thread> pages;
+  for (int k = 0; k < 3; ++k)  // each of seconds
+    pages.emplace_back([&] {
+      httplib::Client client("127.0.0.1", board_->port());
+      client.set_read_timeout(600);
+      const auto r =
+          client.Get("/api/calculate?find=noise&sampling=fixed&rounds=1e7&rate=0.001&delta=1e-30&epsilon=1");
+      if (r && r->status == 200) ++answered;
+      if (r && r->status == 503 && r->has_header("Retry-After")) ++refused;
+    });
+  for (std::thread& page : pages) page.join();
+  EXPECT_EQ(answered, 2);
+  EXPECT_EQ(refused, 1);
+}
+
+TEST_F(Boards, OtherSitesPagesCannotMakeItWork) {
+  Open();
+  for (const char* path : {"/api/runs", "/api/calculate", "/api/events", "/api/run?run=0/a"})
+    for (const char* site : {"cross-site", "same-site"})
+      EXPECT_EQ(Get(path, {{"Sec-Fetch-Site", site}})->status, 403) << path;
+  EXPECT_EQ(Get("/api/runs", {{"Sec-Fetch-Site", "same-origin"}})->status, 200);
+  EXPECT_EQ(Get("/api/runs", {{"Sec-Fetch-Site", "none"}})->status, 200);  // typed by a person
+  EXPECT_EQ(Get("/", {{"Sec-Fetch-Site", "cross-site"}})->status, 200);    // a link that leads here
+}
+
+TEST(BoardUrl, CanBeOpenedFromElsewhere) {
+  for (const char* all : {"0.0.0.0", "::"}) {
+    const auto board = Board::Open({.host = all, .port = 0, .token = "0123456789abcdef"});
+    if (!board.ok() && std::string_view(all) == "::") continue;  // a machine without IPv6
+    ASSERT_TRUE(board.ok()) << board.error().message;
+    EXPECT_EQ((*board)->url().find("0.0.0.0"), std::string::npos) << (*board)->url();
+    EXPECT_EQ((*board)->url().find("::"), std::string::npos) << (*board)->url();
+  }
+}
+
 TEST(BoardTraces, GrowingTracesAreReadOn) {
   Trace a{.names = {"round", "loss"}, .columns = {{1, 2}, {0.5, 0.4}}, .next_offset = 10};
   const Trace more{
@@ -252,6 +331,13 @@ TEST(BoardCalculator, AsksTheAccountant) {
   // 100 releases at μ = 1/10 are one at μ = 1.
   EXPECT_NEAR((*r)["epsilon"].get<double>(), GdpEpsilon(Mu::Proven(1), Delta::Proven(1e-5)).upper, 1e-12);
   EXPECT_EQ((*r)["command"], "tacit account gaussian --noise-multiplier 10 --rounds 100 --delta 1e-05");
+  given["delta"] = "1e-31";
+  EXPECT_NE(ask().error().message.find("at least 1e-30"), std::string::npos) << ask().error().message;
+  given["delta"] = "1e-30";
+  given["rounds"] = "2e7";
+  EXPECT_NE(ask().error().message.find("up to 1e+07"), std::string::npos) << ask().error().message;
+  given["rounds"] = "1e7";
+  EXPECT_TRUE(ask().ok());
   given = {{"find", "noise"}, {"sampling", "poisson"}, {"rounds", "1000"},
            {"delta", "1e-5"}, {"rate", "0.01"},        {"epsilon", "1"}};
   r = ask();
@@ -265,6 +351,8 @@ TEST(BoardCalculator, AsksTheAccountant) {
                                                                                     {"rounds", "1e18"},
                                                                                     {"delta", "nan"},
                                                                                     {"delta", "2"},
+                                                                                    {"delta", "9e-31"},
+                                                                                    {"rounds", "10000001"},
                                                                                     {"rate", "-1"},
                                                                                     {"rate", "1e-3x"},
                                                                                     {"epsilon", "inf"},

@@ -10,6 +10,9 @@
 namespace tacit {
 namespace {
 
+// What a page may ask takes seconds at most.
+constexpr double kMostRounds = 1e7, kSmallestDelta = 1e-30;
+
 Result<double> Positive(const std::string& text, const char* name) {
   char* end = nullptr;
   const double v = std::strtod(text.c_str(), &end);
@@ -29,9 +32,13 @@ Result<nlohmann::json> Calculate(const std::function<std::string(const char*)>& 
     return Fail(Code::kInvalidArgument, "sampling: must be none, poisson or fixed");
   ReleasePlan plan;
   TACIT_TRY(plan.rounds, Positive(parameter("rounds"), "rounds"));
-  if (plan.rounds != std::floor(plan.rounds) || plan.rounds > 1e9)
-    return Fail(Code::kInvalidArgument, "rounds: must be a whole number up to 1e9");
+  if (plan.rounds != std::floor(plan.rounds) || plan.rounds > kMostRounds)
+    return Fail(Code::kInvalidArgument,
+                "rounds: must be a whole number up to {:.0e} here; `tacit account` takes more", kMostRounds);
   TACIT_TRY(const double d, Positive(parameter("delta"), "δ"));
+  if (d < kSmallestDelta)
+    return Fail(Code::kInvalidArgument, "δ: must be at least {:.0e} here; `tacit account` takes smaller ones",
+                kSmallestDelta);
   TACIT_TRY(const Delta delta, Delta::Of(d));
   std::string what = fmt::format("--rounds {} --delta {}", plan.rounds, d);
   if (sampling != "none") {

@@ -50,12 +50,16 @@ export interface Answer {
   command: string;
 }
 
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
 
 export async function ask<T>(path: string, parameters: Record<string, string>, signal?: AbortSignal): Promise<T> {
   const response = await fetch(`${path}?${new URLSearchParams(parameters)}`, signal ? {signal} : {});
   const body = (await response.json()) as T & {error?: {message: string}};
-  if (!response.ok) throw new Refused(body.error?.message ?? `the server answered ${response.status}`);
+  if (!response.ok) throw new Refused(body.error?.message ?? `the server answered ${response.status}`, response.status);
   return body;
 }
 

@@ -92,6 +92,8 @@ export class Calculator {
         make('p', {}, 'The same on the command line:'), make('pre', {tabindex: '0', 'aria-label': 'Command'}, a.command));
     } catch (e) {
       if ((e as Error).name === 'AbortError') return;
+      // What was asked before is still being calculated.
+      if (e instanceof Refused && e.status === 503) this.timer = setTimeout(() => void this.now(find, sampling, data), 1000);
       out.replaceChildren(make('p', {class: 'bad'}, e instanceof Refused ? e.message : 'The server cannot be reached.'));
     }
   }

@@ -174,7 +174,12 @@ export class Runs {
     by('compare').hidden = this.chosen.length === 0;
     if (this.chosen.length === 0) return;
     const ids = [...this.chosen];
-    for (const id of ids) if (!this.details.has(id)) this.details.set(id, await ask<Detail>('/api/run', {run: id}));
+    // A run gets its columns with its first traced round, and more of them with its first test.
+    for (const id of ids) {
+      const known = this.details.get(id);
+      if (!known || known.columns.length === 0 || this.runs.get(id)?.state === 'running')
+        this.details.set(id, await ask<Detail>('/api/run', {run: id}));
+    }
     const details = ids.map(id => this.details.get(id)!);
     const choice = by<HTMLSelectElement>('y');
     const names = [...new Set(details.flatMap(d => d.columns))];
