@@ -6,8 +6,8 @@
 
 #include "audit/recovery.h"
 #include "cli.h"
-#include "experiment/files.h"
 #include "experiment/run.h"
+#include "view/run_file.h"
 
 namespace tacit::cli {
 namespace {
@@ -161,7 +161,7 @@ Result<int> Run(const Common& common, const Arguments& a) {
     nlohmann::json kept = ToJson(r);
     kept["attacked_with"] = changes;
     kept["recovery"] = ToJson(recovery);
-    TACIT_OK(WriteWhole(folder / "audit.json", kept.dump(2) + "\n"));
+    TACIT_OK(WriteRunFile(ResolvedFolder(folder), "audit.json", kept.dump(2) + "\n"));
   }
   const int code = r.broken() ? static_cast<int>(Code::kMismatch) : 0;
   if (common.json) {

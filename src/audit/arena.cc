@@ -114,6 +114,12 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
   Session& s = *stage->session;
   s.facts = facts_;
   s.plan = *plan_;
+  if (like != nullptr && sampled_ && s.plan.second_order) {
+    // An echo asks what the target's record would do alone, whatever the law of the sample is.
+    auto alone = std::make_shared<SecondOrderPlan>(*s.plan.second_order);
+    alone->options.sampling.sample = {.kind = SampleKind::kFixed, .rate = Probability{1.0}, .size = 1};
+    s.plan.second_order = alone;
+  }
 
   Dataset rows;
   rows.name = "made by the auditor";

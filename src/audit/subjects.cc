@@ -43,11 +43,6 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
     records = std::max<std::size_t>(1, static_cast<std::size_t>(each / static_cast<double>(sample)));
     say("records of a sample", sample, std::size_t{1});
     (on_samples ? a.sample_records : a.batch) = 1;
-    if (a.record_sampling == "poisson")
-      return Fail(Code::kUnsupported,
-                  "algorithm.record_allocation = \"static\"\nsampling = \"poisson\": the auditor knows "
-                  "samples of a fixed size; audit with "
-                  "--set algorithm.record_sampling=fixed, which is charged alike");
   }
   if (c.privacy.adjacency == "add-remove") records = std::max<std::size_t>(records, 2);
   c.data.clients = clients;
@@ -178,6 +173,8 @@ const std::vector<Subject>& Subjects() {
            "epsilon = 0.8\nclip_hessian = 0.0",
            "name = \"fcrn\"\nmode = \"paper\"\ndesign = \"full\"\nrounds = 16\nsolver_steps = 2"),
       make("dp-fed-sgd", kPairs, kSquares, "", "name = \"dp-fed-sgd\""),
+      make("dp-fed-sgd, secret coins", kPairs, kSquares, "",
+           "name = \"dp-fed-sgd\"\nrecord_sampling = \"poisson\""),
       make("zcdp-nfl", "clients = 3", kPlain, "", "name = \"zcdp-nfl\""),
       make("zcdp-nfl, paper", "clients = 3", kPlain, "", "name = \"zcdp-nfl\"\nmode = \"paper\""),
       make("dp-nfl", "clients = 3", kPlain, "epsilon = 12.0", "name = \"dp-nfl\""),
