@@ -36,8 +36,7 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
   const bool batches = a.name == "dpd-ef21-2" && a.batch != 0 && c.privacy.unit != "client";
   if (on_samples || batches) {
     // Of how many records a client's sample is, where the config tells.
-    Config planned = given;
-    const auto facts = FactsWithoutData(planned);
+    const auto facts = FactsWithoutData(given);
     const std::size_t sample = on_samples ? a.sample_records : a.batch;
     const double each = facts.ok() ? facts->mean_records() : 100.0;
     records = std::max<std::size_t>(1, static_cast<std::size_t>(each / static_cast<double>(sample)));
