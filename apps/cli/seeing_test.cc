@@ -1,4 +1,8 @@
 // Runs as they are listed, drawn, reported and watched: every case starts the built binary.
+#include <pty.h>
+
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -142,6 +146,59 @@ TEST_F(SeeingTest, AReportIsHarmlessWhateverRunsAreCalled) {
   EXPECT_EQ(Run({"plot", "runs", "-o", "p.svg"}).code, 0);
   EXPECT_EQ(MarkupProblem(Slurp(home_ / "p.svg")), "");
   EXPECT_FALSE(fs::exists(home_ / "hacked"));
+}
+
+// Columns of text that has no letters wider than one.
+std::size_t ColumnsIn(const std::string& line) {
+  std::size_t n = 0;
+  for (std::size_t k = 0; k < line.size(); ++k) {
+    if (line[k] == '\033') {
+      while (k < line.size() && std::isalpha(static_cast<unsigned char>(line[k])) == 0) ++k;
+    } else if (line[k] != '\r' && (static_cast<unsigned char>(line[k]) & 0xc0) != 0x80) {
+      ++n;
+    }
+  }
+  return n;
+}
+
+TEST_F(SeeingTest, WatchFitsIntoTheTerminal) {
+  const std::string run = Train({"--set", "experiment.name=" + std::string(90, 'n')});
+  for (const std::size_t columns : {200u, 80u, 40u, 10u}) {
+    for (const bool once : {false, true}) {
+      winsize size{};
+      size.ws_col = static_cast<unsigned short>(columns);
+      size.ws_row = 24;
+      int terminal = -1;
+      const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+      if (child == 0) {
+        ::setenv("TERM", "xterm", 1);
+        ::unsetenv("NO_COLOR");
+        ::setenv("LC_ALL", "C.UTF-8", 1);
+        if (::chdir(home_.c_str()) != 0) ::_exit(127);
+        ::execl(program_.c_str(), program_.c_str(), "watch", run.c_str(), once ? "--once" : "--every=0.1",
+                static_cast<char*>(nullptr));
+        ::_exit(127);
+      }
+      ASSERT_GT(child, 0);
+      std::string out;
+      char block[4096];
+      for (ssize_t n = 0; (n = ::read(terminal, block, sizeof block)) > 0;)
+        out.append(block, static_cast<std::size_t>(n));
+      ::close(terminal);
+      int status = 1;
+      ::waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0) << out;
+      std::istringstream lines(out);
+      std::size_t count = 0, widest = 0;
+      for (std::string line; std::getline(lines, line); ++count) widest = std::max(widest, ColumnsIn(line));
+      EXPECT_GE(count, 4u) << out;
+      EXPECT_LT(widest, columns) << out;
+      if (columns == 80) {
+        EXPECT_NE(out.find("30 of 30, finished"), std::string::npos) << out;
+        EXPECT_NE(out.find("█"), std::string::npos) << out;
+      }
+    }
+  }
 }
 
 TEST_F(SeeingTest, WatchFollowsARunToItsEnd) {

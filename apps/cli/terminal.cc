@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 namespace tacit::cli {
 namespace {
@@ -14,24 +16,57 @@ namespace {
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr std::size_t kBarCells = 24;
 
-std::size_t Columns(std::FILE* stream) {
-  winsize size{};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+// Of a code point: marks that join the letter before take no column, letters of East Asia and pictures two.
+std::size_t ColumnsOf(char32_t c) {
+  static constexpr std::pair<char32_t, char32_t> kNone[] = {
+      {0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
+  static constexpr std::pair<char32_t, char32_t> kTwo[] = {
+      {0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},   {0xac00, 0xd7a3},
+      {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},
+      {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+  const auto in = [c](const auto& range) { return c >= range.first && c <= range.second; };
+  if (std::any_of(std::begin(kNone), std::end(kNone), in)) return 0;
+  return std::any_of(std::begin(kTwo), std::end(kTwo), in) ? 2 : 1;
 }
 
-// The first columns of a UTF-8 text, cut between code points.
-std::string_view Head(std::string_view s, std::size_t columns) {
-  std::size_t i = 0, seen = 0;
-  for (; i < s.size(); ++i) {
-    if ((static_cast<unsigned char>(s[i]) & 0xc0) == 0x80) continue;
-    if (seen == columns) break;
-    ++seen;
+// What stands at the beginning of a text: a code point, or a style ("\033[1m"), which has no columns.
+struct Sign {
+  std::size_t bytes, columns;
+};
+Sign FirstOf(std::string_view s) {
+  if (s[0] == '\033') {
+    const std::size_t end = s.find('m');
+    return {end == std::string_view::npos ? s.size() : end + 1, 0};
   }
-  return s.substr(0, i);
+  const auto first = static_cast<unsigned char>(s[0]);
+  std::size_t n = 1;
+  while (n < s.size() && n < 4 && (static_cast<unsigned char>(s[n]) & 0xc0) == 0x80) ++n;
+  char32_t c = n == 1 ? first : first & (0x7fu >> n);
+  for (std::size_t k = 1; k < n; ++k) c = c << 6 | (static_cast<unsigned char>(s[k]) & 0x3f);
+  return {n, ColumnsOf(c)};
 }
 
 }  // namespace
+
+WindowSize SizeOf(std::FILE* terminal) {
+  winsize size{};
+  if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0) return {80, 24};
+  return {size.ws_col > 0 ? size.ws_col : std::size_t{80}, size.ws_row > 0 ? size.ws_row : std::size_t{24}};
+}
+
+std::string Head(std::string_view s, std::size_t columns) {
+  std::string out;
+  std::size_t used = 0;
+  bool full = false;
+  while (!s.empty()) {
+    const Sign sign = FirstOf(s);
+    full |= used + sign.columns > columns;
+    if (!full || s[0] == '\033') out += s.substr(0, sign.bytes);  // a style that began must also end
+    if (!full) used += sign.columns;
+    s.remove_prefix(sign.bytes);
+  }
+  return out;
+}
 
 bool IsTerminal(std::FILE* stream) { return ::isatty(::fileno(stream)) != 0; }
 
@@ -57,11 +92,10 @@ std::string Styled(std::FILE* stream, Style style, std::string_view text) {
 
 std::size_t Width(std::string_view utf8) {
   std::size_t n = 0;
-  bool escape = false;
-  for (char c : utf8) {
-    if (c == '\033') escape = true;
-    if (!escape && (static_cast<unsigned char>(c) & 0xc0) != 0x80) ++n;
-    if (escape && c == 'm') escape = false;
+  while (!utf8.empty()) {
+    const Sign sign = FirstOf(utf8);
+    n += sign.columns;
+    utf8.remove_prefix(sign.bytes);
   }
   return n;
 }
@@ -177,7 +211,7 @@ bool ProgressBar::due() const {
 
 void ProgressBar::Draw(const std::string& line) {
   // The last column stays free: some terminals wrap when it is filled.
-  fmt::print(stderr, "\r\033[2K{}", Head(line, Columns(stderr) - 1));
+  fmt::print(stderr, "\r\033[2K{}", Head(line, SizeOf(stderr).columns - 1));
   std::fflush(stderr);
   drawn_ = true;
   last_ = std::chrono::steady_clock::now();

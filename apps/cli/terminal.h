@@ -14,7 +14,12 @@ enum class Style { kBold, kDim, kGreen, kRed, kYellow };
 std::string Styled(std::FILE* stream, Style, std::string_view text);
 bool IsTerminal(std::FILE* stream);
 
-std::size_t Width(std::string_view utf8);                  // columns, one per code point
+struct WindowSize {
+  std::size_t columns, rows;
+};
+WindowSize SizeOf(std::FILE* terminal);                    // as it is now; 80 × 24 if it does not tell
+std::size_t Width(std::string_view utf8);                  // columns on the screen; a style takes none
+std::string Head(std::string_view utf8, std::size_t columns);  // what fits into them; styles stay whole
 std::string EpsilonText(double v, int significant = 4);      // rounded up: never below what was proved
 std::string Digits(double, int significant = 4);           // "0.01234", "1.2e-05"
 std::string DigitsUp(double, int significant = 4);         // the same, never below the value

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <clocale>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -27,8 +28,10 @@ struct Arguments {
   double every = 0.5;
 };
 
-constexpr std::size_t kCells = 48;
+constexpr std::size_t kCells = 48, kFewestCells = 8;
 constexpr std::size_t kLabel = 16;
+constexpr std::size_t kUnbounded = 10000;
+constexpr std::size_t kAround = 5;  // the blanks of a row
 
 bool Utf8() {
   // The locale's encoding, without changing the program's locale for good.
@@ -91,7 +94,8 @@ class Watcher {
       else if (live)
         Screen(s);
       else if (a_.once)
-        fmt::print("{}", Shown(s));
+        for (const std::string& line : Shown(s, IsTerminal(stdout) ? SizeOf(stdout).columns - 1 : kUnbounded))
+          fmt::print("{}\n", line);
       else
         Plain(s, over);
       std::fflush(stdout);
@@ -128,37 +132,71 @@ class Watcher {
     return out;
   }
 
-  std::string Shown(const RunSummary& s) const {
-    std::string out = fmt::format("{}  {}, {} mode, on {}\n", Styled(stdout, Style::kBold, Printable(s.name)),
-                                  Printable(s.algorithm), Printable(s.mode),
-                                  Printable(fs::path(s.data).filename().string()));
-    const auto row = [&](const std::string& name, const std::string& picture, const std::string& figure) {
-      const std::size_t wide = Width(name), drawn = Width(picture);
-      out += fmt::format("  {}{} {}{}  {}\n", name, std::string(kLabel > wide ? kLabel - wide : 0, ' '),
-                         picture, std::string(kCells > drawn ? kCells - drawn : 0, ' '), figure);
+  // The lines of a picture, none wider than `columns`.
+  std::vector<std::string> Shown(const RunSummary& s, std::size_t columns) const {
+    std::vector<std::string> lines = {
+        Head(fmt::format("{}  {}, {} mode, on {}", Styled(stdout, Style::kBold, Printable(s.name)),
+                         Printable(s.algorithm), Printable(s.mode),
+                         Printable(fs::path(s.data).filename().string())),
+             columns)};
+    struct Row {
+      std::string name;
+      std::function<std::string(std::size_t cells)> picture;
+      std::string figure;
+    };
+    std::vector<Row> rows;
+    const auto gauge = [this](double part) {
+      return [this, part](std::size_t cells) { return Gauge(part, cells, utf8_); };
     };
     const double part = s.planned == 0 ? 0 : static_cast<double>(s.rounds) / static_cast<double>(s.planned);
-    row("rounds", Gauge(part, kCells, utf8_),
-        fmt::format(
-            "{} of {}, {}{}", Grouped(s.rounds), Grouped(s.planned), Name(s.state),
-            std::isnan(left_) || s.state != RunState::kRunning ? "" : ", " + Duration(left_) + " left"));
+    rows.push_back(
+        {"rounds", gauge(part),
+         fmt::format(
+             "{} of {}, {}{}", Grouped(s.rounds), Grouped(s.planned), Name(s.state),
+             std::isnan(left_) || s.state != RunState::kRunning ? "" : ", " + Duration(left_) + " left")});
     if (std::isinf(s.epsilon))
-      row("ε spent", Gauge(1, kCells, utf8_), "inf (not private)");
+      rows.push_back({"ε spent", gauge(1), "inf (not private)"});
     else
-      row("ε spent", Gauge(s.budget > 0 ? s.epsilon / s.budget : 0, kCells, utf8_),
-          fmt::format("{} of {}", DigitsUp(s.epsilon), Digits(s.budget)));
+      rows.push_back({"ε spent", gauge(s.budget > 0 ? s.epsilon / s.budget : 0),
+                      fmt::format("{} of {}", DigitsUp(s.epsilon), Digits(s.budget))});
     for (const auto& [name, value] : s.metrics)
       if (const auto* column = all_.column(name))
-        row(Printable(name), Sparkline(*column, kCells, utf8_), Digits(value));
-    row("traffic", "", Bytes(s.bytes_up) + " up, " + Bytes(s.bytes_down) + " down");
-    return out;
+        rows.push_back({Printable(name),
+                        [this, column](std::size_t cells) { return Sparkline(*column, cells, utf8_); },
+                        Digits(value)});
+    rows.push_back({"traffic", [](std::size_t) { return std::string(); },
+                    Bytes(s.bytes_up) + " up, " + Bytes(s.bytes_down) + " down"});
+    // The pictures give way to the figures.
+    std::size_t figures = 0;
+    for (const Row& r : rows) figures = std::max(figures, Width(r.figure));
+    const std::size_t taken = kLabel + kAround + figures;
+    const std::size_t cells = std::clamp(columns > taken ? columns - taken : 0, kFewestCells, kCells);
+    const auto padded = [](std::string text, std::size_t width) {
+      const std::size_t wide = Width(text);
+      return text + std::string(width > wide ? width - wide : 0, ' ');
+    };
+    for (const Row& r : rows)
+      lines.push_back(Head(fmt::format("  {} {}  {}", padded(Head(r.name, kLabel), kLabel),
+                                       padded(r.picture(cells), cells), r.figure),
+                           columns));
+    return lines;
   }
 
   void Screen(const RunSummary& s) {
-    const std::string text = Shown(s);
-    if (drawn_ > 0) fmt::print("\033[{}A\033[J", drawn_);  // over what was there
-    fmt::print("{}", text);
-    drawn_ = std::count(text.begin(), text.end(), '\n');
+    // The last column and the last line stay free: a line that is full, or below the last, moves the others.
+    const WindowSize window = SizeOf(stdout);
+    std::vector<std::string> lines = Shown(s, window.columns - 1);
+    if (lines.size() + 1 > window.rows) lines.resize(std::max<std::size_t>(window.rows, 2) - 1);
+    // Over what was there. In a window that is narrower now, its lines take more than one.
+    std::size_t up = 0;
+    for (const std::size_t wide : drawn_)
+      up += std::max<std::size_t>(1, (wide + window.columns - 1) / window.columns);
+    if (up > 0) fmt::print("\033[{}A\033[J", up);
+    drawn_.clear();
+    for (const std::string& line : lines) {
+      fmt::print("{}\n", line);
+      drawn_.push_back(Width(line));
+    }
   }
 
   void Plain(const RunSummary& s, bool over) {
@@ -190,7 +228,7 @@ class Watcher {
   std::uint64_t first_ = 0;
   double left_ = NAN;
   std::string last_;
-  std::ptrdiff_t drawn_ = 0;
+  std::vector<std::size_t> drawn_;  // the widths of the lines on the screen
 };
 
 }  // namespace

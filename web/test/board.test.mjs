@@ -4,7 +4,7 @@
 import {AxeBuilder} from '@axe-core/playwright';
 import assert from 'node:assert/strict';
 import {spawn, spawnSync} from 'node:child_process';
-import {cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync} from 'node:fs';
+import {cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, test} from 'node:test';
@@ -138,6 +138,22 @@ test('a run is watched while it goes on', async () => {
   await waitFor('its end', async () => /stopped|finished/.test(await page.locator('#details article dd').first().textContent()));
   nothingWrong();
   await page.context().close();
+});
+
+test('a run that is chosen before its first round gets its curve', async () => {
+  const from = readdirSync(runs).find(name => name.startsWith('first')), early = join(runs, 'early');
+  mkdirSync(early);
+  cpSync(join(runs, from, 'config.toml'), join(early, 'config.toml'));
+  const page = await open(board.url);
+  await page.getByLabel('Compare early').check();
+  await waitFor('a card', async () => (await page.locator('#details article').count()) === 1);
+  cpSync(join(runs, from, 'trace.jsonl'), join(early, 'trace.jsonl'));
+  await waitFor('a curve', async () => (await points(page)) > 1);
+  await page.locator('#state').selectOption('broken');
+  await waitFor('no broken runs', async () => (await page.locator('#list tbody tr').count()) === 0);
+  nothingWrong();
+  await page.context().close();
+  rmSync(early, {recursive: true});
 });
 
 test('two runs are compared, by keyboard alone', async () => {
