@@ -199,7 +199,8 @@ std::pair<double, double> CertifiedRange(const FigureRecord& r) {
       // No seed of n is further from the mean than (n − 1)/√n standard deviations.
       const Summary& of = at->second;
       const auto n = static_cast<double>(std::max<std::size_t>(1, of.count));
-      const double v = of.std > 0 ? of.mean + of.std * (n - 1) / std::sqrt(n) : of.mean;
+      const double v =
+          std::isfinite(of.mean) && of.std > 0 ? of.mean + of.std * (n - 1) / std::sqrt(n) : of.mean;
       low = std::isnan(low) ? v : std::min(low, v);
       high = std::isnan(high) ? v : std::max(high, v);
     }

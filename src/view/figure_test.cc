@@ -80,11 +80,14 @@ TEST(FigureSvg, DrawsLinesOfDotsAndSeries) {
 TEST(FigureRecord, SaysWhatIsCertifiedAndNeverLess) {
   FigureRecord r = Record({}, {Point({}, {{"certified_epsilon", {1.99999999, 0, 1}}})}, {"loss"});
   EXPECT_EQ(CertifiedText(r), "ε ≤ 2");
-  r.result.points.push_back(Point({}, {{"certified_epsilon", {INFINITY, 0, 1}}}));
+  r.result.points.push_back(
+      Point({}, {{"certified_epsilon", {INFINITY, INFINITY, 1}}}));  // as sweeps have it
   EXPECT_EQ(CertifiedText(r), "ε ≤ 2 to ∞");
   EXPECT_EQ(ToJson(r)["certified_epsilon"]["largest"], "inf");
   r.result.points.erase(r.result.points.begin());
   EXPECT_EQ(CertifiedText(r), "∞: nothing is certified");
+  r.result.points = {Point({}, {{"certified_epsilon", {2, 1, 4}}})};  // 0.5, 2, 2, 3.5 may be its seeds
+  EXPECT_EQ(CertifiedText(r), "ε ≤ 3.5");
   r.result.points.clear();
   EXPECT_EQ(CertifiedText(r), "unknown");
   EXPECT_EQ(MarkupProblem(FigureSvg(r)), "");
