@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -77,21 +79,55 @@ TEST(Sampling, PoissonSamplesHaveTheirRateForEveryClientAndTheirVariance) {
   }
 }
 
-// All 20 sets of 3 of 6 are equally likely: χ² with 19 degrees, above 60 with probability 4·10⁻⁶.
+// All 20 sets of 3 of 6 are equally likely: χ² with 19 degrees, above 60 with probability 4·10⁻⁶, for each of
+// the two ways to draw them.
 TEST(Sampling, SetsOfAFixedSizeAreEquallyLikely) {
   SecretSampler sampler(Fixed(3, 0.6), 6, 12);
-  std::map<std::vector<std::uint32_t>, double> count;
-  constexpr int kDraws = 40000;
-  for (std::uint32_t t = 1; t <= kDraws; ++t) {
-    const auto& sample = sampler.Draw(t);
-    ASSERT_EQ(sample.size(), 3u);
-    EXPECT_EQ(std::set<std::uint32_t>(sample.begin(), sample.end()).size(), 3u);
-    ++count[sample];
+  NoiseRng rng = NoiseRng::Replayable({.seed = 12});
+  const auto bits = [&rng] { return rng.Bits(); };
+  std::vector<std::uint32_t> drawn;
+  const std::map<std::string, std::function<const std::vector<std::uint32_t>&(std::uint32_t)>> kWays = {
+      {"as a round draws it",
+       [&](std::uint32_t t) -> const std::vector<std::uint32_t>& { return sampler.Draw(t); }},
+      {"few",
+       [&](std::uint32_t) -> const std::vector<std::uint32_t>& {
+         drawn.clear();
+         DrawFew(3, 6, bits, drawn);
+         return drawn;
+       }},
+      {"many", [&](std::uint32_t) -> const std::vector<std::uint32_t>& {
+         drawn.clear();
+         DrawMany(3, 6, bits, drawn);
+         return drawn;
+       }}};
+  for (const auto& [name, draw] : kWays) {
+    SCOPED_TRACE(name);
+    std::map<std::vector<std::uint32_t>, double> count;
+    constexpr int kDraws = 40000;
+    for (std::uint32_t t = 1; t <= kDraws; ++t) {
+      const auto& sample = draw(t);
+      ASSERT_EQ(sample.size(), 3u);
+      ASSERT_TRUE(std::is_sorted(sample.begin(), sample.end()));
+      EXPECT_EQ(std::set<std::uint32_t>(sample.begin(), sample.end()).size(), 3u);
+      ++count[sample];
+    }
+    EXPECT_EQ(count.size(), 20u);
+    double chi = 0;
+    for (const auto& [set, n] : count) chi += std::pow(n - kDraws / 20.0, 2) / (kDraws / 20.0);
+    EXPECT_LT(chi, 60);
   }
-  EXPECT_EQ(count.size(), 20u);
-  double chi = 0;
-  for (const auto& [set, n] : count) chi += std::pow(n - kDraws / 20.0, 2) / (kDraws / 20.0);
-  EXPECT_LT(chi, 60);
+}
+
+TEST(Sampling, SamplesOfEverySizeAreThere) {
+  NoiseRng rng = NoiseRng::Replayable({.seed = 13});
+  std::vector<std::uint32_t> drawn;
+  for (const std::uint32_t all : {1u, 2u, 40u, 1000u})
+    for (const std::uint32_t size : {0u, 1u, 25u, 126u, 127u, 999u, 1000u, 2000u}) {
+      DrawSample(Fixed(size, 1), all, [&rng] { return rng.Bits(); }, drawn);
+      EXPECT_EQ(drawn.size(), std::min(size, all));
+      EXPECT_EQ(std::adjacent_find(drawn.begin(), drawn.end(), std::greater_equal<>()), drawn.end());
+      EXPECT_TRUE(drawn.empty() || drawn.back() < all);
+    }
 }
 
 TEST(Sampling, AReplayedSampleIsAFunctionOfSeedAndRound) {
