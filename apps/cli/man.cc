@@ -25,11 +25,11 @@ std::string Roff(std::string_view text) {
 }
 
 std::string Header(const std::string& page, std::string_view summary) {
-  std::string name = page, title = page;
+  std::string title = page;
   for (char& c : title)
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   return fmt::format(".TH \"{}\" 1 \"\" \"tacit {}\" \"Private federated learning\"\n.SH NAME\n{} \\- {}\n",
-                     title, TACIT_VERSION, Roff(name), Roff(summary));
+                     title, TACIT_VERSION, Roff(page), Roff(summary));
 }
 
 std::string Verbatim(std::string_view text) {
