@@ -161,7 +161,7 @@ Result<RunLock> RunLock::Take(const std::filesystem::path& folder, const char* n
 }
 
 std::filesystem::path ResolvedFolder(const std::filesystem::path& folder) {
-  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
+  std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();
   std::error_code ec;
   if (!std::filesystem::is_symlink(plain, ec)) return plain;
   std::filesystem::path real = std::filesystem::canonical(plain, ec);
