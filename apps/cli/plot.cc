@@ -133,6 +133,20 @@ Result<int> Report(const Common& common, const Arguments& a) {
   return 0;
 }
 
+// The flags of whatever draws curves.
+void AddCurves(CLI::App* verb, Arguments& a) {
+  verb->add_option("--legend", a.legend,
+                   "keys that name the curves, e.g. experiment.name; default: what differs")
+      ->type_name("KEY,...")
+      ->delimiter(',')
+      ->take_all()
+      ->expected(1);
+  verb->add_option("--band", a.band,
+                   "over the seeds: range (smallest to largest), std (± one deviation) or none")
+      ->type_name("BAND")
+      ->check(CLI::IsMember({"range", "std", "none"}));
+}
+
 }  // namespace
 
 Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
@@ -191,16 +205,7 @@ void AddPlot(CLI::App& app, Invocation& run) {
   verb->add_option("--y", a->y, "what goes up; default: loss")->type_name("COLUMN");
   verb->add_flag("--log-x", a->log_x, "powers of ten to the right");
   verb->add_flag("--log-y", a->log_y, "powers of ten upwards");
-  verb->add_option("--legend", a->legend,
-                   "keys that name the curves, e.g. experiment.name; default: what differs")
-      ->type_name("KEY,...")
-      ->delimiter(',')
-      ->take_all()
-      ->expected(1);
-  verb->add_option("--band", a->band,
-                   "over the seeds: range (smallest to largest), std (± one deviation) or none")
-      ->type_name("BAND")
-      ->check(CLI::IsMember({"range", "std", "none"}));
+  AddCurves(verb, *a);
   verb->add_option("--title", a->title, "above the picture; default: its axes")->type_name("TEXT");
   verb->add_option("--width", a->width, "in points; default: 720")
       ->type_name("N")
@@ -223,16 +228,7 @@ void AddReport(CLI::App& app, Invocation& run) {
       "prints.\n");
   const auto a = std::make_shared<Arguments>();
   verb->add_option("run", a->runs, "runs, or folders that hold runs")->required()->type_name("RUN");
-  verb->add_option("--legend", a->legend,
-                   "keys that name the curves, e.g. experiment.name; default: what differs")
-      ->type_name("KEY,...")
-      ->delimiter(',')
-      ->take_all()
-      ->expected(1);
-  verb->add_option("--band", a->band,
-                   "over the seeds: range (smallest to largest), std (± one deviation) or none")
-      ->type_name("BAND")
-      ->check(CLI::IsMember({"range", "std", "none"}));
+  AddCurves(verb, *a);
   verb->add_option("--output,-o", a->out, "HTML file; default: report.html")->type_name("FILE");
   verb->callback([a, &run] { run.action = [a, &run] { return Report(run.common, *a); }; });
 }
