@@ -146,8 +146,9 @@ Result<int> Run(const Common& common, const Arguments& a) {
           DigitsUp(r.delta), EpsilonText(r.certified));
     return 0;
   }
-  if (a.thorough) o.state = a.state.empty() ? file.stem().string() + ".audit.json" : a.state;
-  if (!a.thorough && !a.state.empty()) o.state = a.state;
+  o.state = a.state;
+  if (a.thorough && a.state.empty())  // a run's file is called config.toml, as every other run's
+    o.state = (folder.empty() ? file.stem() : ResolvedFolder(folder).filename()).string() + ".audit.json";
   ProgressBar bar(common.quiet || common.json ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   o.progress = [&](const AuditProgress& p) {
     if (bar.due())
@@ -203,8 +204,9 @@ void AddAudit(CLI::App& app, Invocation& run) {
   verb->add_option("--rounds", a->rounds, "at most so many rounds, instead")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
-  verb->add_option("--state", a->state,
-                   "file that keeps where the audit stands; with --thorough CONFIG.audit.json")
+  verb->add_option(
+          "--state", a->state,
+          "file that keeps where the audit stands; with --thorough NAME.audit.json, of the config or run")
       ->type_name("FILE");
   verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
 }

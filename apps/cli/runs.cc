@@ -132,16 +132,27 @@ bool Within(const fs::path& file, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-// What training, tagging and signing write into a run's folder, drafts included.
+// What training, tagging, signing and auditing write into a run's folder, drafts included.
 bool OfRuns(std::string name) {
   for (const char* end : {".draft", "-wal", "-shm", "-journal"})
     if (name.ends_with(end)) name.resize(name.size() - std::string_view(end).size());
-  static const std::set<std::string> kNames = {"config.toml", "trace.jsonl",          "result.json",
-                                               "model.npy",   "certificate.json",     "certificate.txt",
-                                               "ledger.db",   "checkpoint",           "tags",
-                                               "tags.lock",   "participation.csv",    "weights.csv",
-                                               "graph.txt",   "certificate.json.sig", "search.json",
-                                               "report.html"};
+  static const std::set<std::string> kNames = {"config.toml",
+                                               "trace.jsonl",
+                                               "result.json",
+                                               "model.npy",
+                                               "certificate.json",
+                                               "certificate.txt",
+                                               "ledger.db",
+                                               "checkpoint",
+                                               "tags",
+                                               "tags.lock",
+                                               "participation.csv",
+                                               "weights.csv",
+                                               "graph.txt",
+                                               "certificate.json.sig",
+                                               "search.json",
+                                               "report.html",
+                                               "audit.json"};
   return kNames.contains(name);
 }
 
