@@ -42,19 +42,29 @@ struct Transcript {
   View Mean(const Release& r) const { return View(mean).subspan(r.begin, r.dim); }
 };
 
-// The mechanism within, and a copy of what it does. Not thread-safe.
-class TappedMechanism final : public Mechanism {
+// Says of itself and of costs what another does, which must outlive it.
+class LikeMechanism : public Mechanism {
  public:
-  TappedMechanism(std::unique_ptr<Mechanism> within, Transcript& to) : within_(std::move(within)), to_(&to) {}
-  std::string_view name() const override { return within_->name(); }
-  std::string_view caveat() const override { return within_->caveat(); }
+  explicit LikeMechanism(const Mechanism& like) : like_(&like) {}
+  std::string_view name() const override { return like_->name(); }
+  std::string_view caveat() const override { return like_->caveat(); }
   PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
-    return within_->EventFor(sensitivity, sigma, dim);
+    return like_->EventFor(sensitivity, sigma, dim);
   }
   Status CheckRange(double max_abs, NoiseStd sigma) const override {
-    return within_->CheckRange(max_abs, sigma);
+    return like_->CheckRange(max_abs, sigma);
   }
-  double OverheadMu(std::size_t dim) const override { return within_->OverheadMu(dim); }
+  double OverheadMu(std::size_t dim) const override { return like_->OverheadMu(dim); }
+
+ private:
+  const Mechanism* like_;
+};
+
+// The mechanism within, and a copy of what it does. Not thread-safe.
+class TappedMechanism final : public LikeMechanism {
+ public:
+  TappedMechanism(std::unique_ptr<Mechanism> within, Transcript& to)
+      : LikeMechanism(*within), within_(std::move(within)), to_(&to) {}
 
  private:
   void Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const override {
@@ -69,22 +79,14 @@ class TappedMechanism final : public Mechanism {
   Transcript* to_;
 };
 
-// Says of itself and of costs what `like` says; releases what `along` did. Not thread-safe.
-class EchoMechanism final : public Mechanism {
+// Releases what `along` did. Not thread-safe.
+class EchoMechanism final : public LikeMechanism {
  public:
-  EchoMechanism(const Mechanism& like, Transcript& to) : like_(&like), to_(&to) {}
+  EchoMechanism(const Mechanism& like, Transcript& to) : LikeMechanism(like), to_(&to) {}
   void Follow(const Transcript& along) { along_ = &along, parted_ = false; }
   // Whether the runs have made different releases, or not the same number of them: then the transcript alone
   // tells the data sets apart.
   bool parted() const { return parted_ || to_->releases.size() != along_->releases.size(); }
-  std::string_view name() const override { return like_->name(); }
-  PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
-    return like_->EventFor(sensitivity, sigma, dim);
-  }
-  Status CheckRange(double max_abs, NoiseStd sigma) const override {
-    return like_->CheckRange(max_abs, sigma);
-  }
-  double OverheadMu(std::size_t dim) const override { return like_->OverheadMu(dim); }
 
  private:
   void Draw(NoiseStd, std::size_t, NoiseRng&, NoiseBuffer&) const override {}
@@ -96,7 +98,6 @@ class EchoMechanism final : public Mechanism {
     else
       parted_ = true, Copy(value, out);
   }
-  const Mechanism* like_;
   Transcript* to_;
   const Transcript* along_ = nullptr;
   mutable bool parted_ = false;
