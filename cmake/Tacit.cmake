@@ -29,7 +29,8 @@ endfunction()
 
 # tacit_test(NAME LINK targets... [ENV VAR=value...] [LABELS label...] [TIMEOUT seconds]):
 # builds NAME.cc beside it as a GoogleTest program. A name that ends in _slow_test is labelled slow
-# and left to `make test-all`. LABELS adds labels, e.g. e2e for a test that starts processes.
+# and left to `make test-all`. LABELS adds labels: e2e for a test that starts processes, threads for one
+# that runs several threads, which the target thread_tests builds for the thread sanitizer.
 # Skipped cases are counted by scripts/run-tests from the program's own report: ctest's
 # SKIP_REGULAR_EXPRESSION would hide a failure in a program that also skips something.
 function(tacit_test name)
@@ -50,6 +51,12 @@ function(tacit_test name)
     list(APPEND A_LABELS fast)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
+  if("threads" IN_LIST A_LABELS)
+    if(NOT TARGET thread_tests)
+      add_custom_target(thread_tests)
+    endif()
+    add_dependencies(thread_tests ${name})
+  endif()
 endfunction()
 
 # tacit_fuzz(NAME LINK targets...): builds NAME.cc beside it, which defines LLVMFuzzerTestOneInput, as a
