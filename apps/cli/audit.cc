@@ -136,15 +136,16 @@ Result<int> Run(const Common& common, const Arguments& a) {
   if (a.one) {
     const auto clients = static_cast<std::uint32_t>(a.runs != 0 ? a.runs : a.thorough ? 100000 : 2000);
     TACIT_TRY(const OneRunReport r, AuditInOneRun(small, clients, o));
-    if (common.json) return PrintJson(ToJson(r));
-    if (!common.quiet)
+    if (common.json) {
+      PrintJson(ToJson(r));
+    } else if (!common.quiet) {
       fmt::print(
           "one run of {} clients with a canary each: {} of {} guesses are right, so that ε ≥ {} at δ = {} "
-          "with "
-          "95 % confidence; {} is certified\n",
+          "with 95 % confidence; {} is certified{}\n",
           Grouped(r.clients), Grouped(r.right), Grouped(r.guesses), DigitsDown(r.epsilon, 3),
-          DigitsUp(r.delta), EpsilonText(r.certified));
-    return 0;
+          DigitsUp(r.delta), EpsilonText(r.certified), r.broken() ? ": BROKEN" : "");
+    }
+    return r.broken() ? static_cast<int>(Code::kMismatch) : 0;
   }
   o.state = a.state;
   if (a.thorough && a.state.empty())  // a run's file is called config.toml, as every other run's

@@ -124,10 +124,11 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
   Dataset rows;
   rows.name = "made by the auditor";
   rows.features = facts_.features;
-  const std::size_t each = facts_.records.empty() ? 1 : facts_.records.front();
+  const bool persons = config_.privacy.unit == "person";
+  const std::size_t each = facts_.rows / facts_.clients, unit = RecordsOfUnit(config_);
   const bool all = everywhere || s.plan.by_client();
   for (std::size_t i = 0; i < facts_.rows; ++i) {
-    const bool target = i / each < canaries.size() && i % each < (all ? each : 1);
+    const bool target = i / each < canaries.size() && i % each < (all ? each : unit);
     const Canary::Record null, &record = target ? canaries[i / each] : null;
     if (!record.there) continue;
     if (record.row.empty())
@@ -135,6 +136,7 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
     else
       rows.value.insert(rows.value.end(), record.row.begin(), record.row.end());
     rows.label.push_back(record.label);
+    if (persons) rows.person.push_back(static_cast<std::uint32_t>(i / unit));
   }
   TACIT_TRY(s.partition, PartitionRows(config_, facts_, std::move(rows)));
   if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
@@ -206,7 +208,7 @@ std::vector<Canary> Arena::Candidates() const {
       pairs.push_back({Canary::Record{dense, 0}, Canary::Record{dense, 1}});
     }
   std::vector<Canary> out;
-  const char* unit = plan_->by_client() ? "client" : "record";
+  const char* unit = config_.privacy.unit == "person" ? "person" : plan_->by_client() ? "client" : "record";
   if (adjacency_ == Adjacency::kReplaceOne)
     for (const auto& pair : pairs) out.push_back({pair, fmt::format("one {} against its opposite", unit)});
   for (const auto& pair : pairs) {

@@ -22,7 +22,8 @@ struct Variation {
   std::optional<Adjacency> adjacency;  // neighbours that the data sets are, in place of the config's
 };
 
-// One unit's data in either world. Everybody else's records are null: rows of zeros, whose gradients are 0.
+// One unit's data in either world: all its records are alike. Everybody else's records are null: rows of
+// zeros, whose gradients are 0.
 struct Canary {
   struct Record {
     Vec row;
@@ -32,6 +33,9 @@ struct Canary {
   std::array<Record, 2> world;
   std::string text;
 };
+
+// How many records the unit of privacy has at a client, where clients are not the unit.
+std::size_t RecordsOfUnit(const Config&);
 
 // What an attacker makes of one run. Large: world 1.
 struct Sighting {

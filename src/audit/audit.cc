@@ -308,9 +308,12 @@ Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, 
     std::uint64_t right = 0;
     for (std::size_t k = 0; k < guesses; ++k)
       right += (crowd.likelihood[order[k]] > 0) == crowd.coin[order[k]];
-    const double epsilon =
-        OneRunEpsilon(clients, guesses, right, Delta::Proven(r.delta), o.alpha / std::size(kParts));
+    const auto bound = [&](double alpha) {
+      return OneRunEpsilon(clients, guesses, right, Delta::Proven(r.delta), alpha / std::size(kParts));
+    };
+    const double epsilon = bound(o.alpha);
     if (epsilon > r.epsilon || r.guesses == 0) r.guesses = guesses, r.right = right, r.epsilon = epsilon;
+    r.doubtless_epsilon = std::max(r.doubtless_epsilon, bound(kBeyondDoubt));
   }
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
@@ -325,6 +328,7 @@ json ToJson(const OneRunReport& r) {
           {"certified_epsilon", Number(r.certified)},
           {"measured_epsilon", r.epsilon},
           {"confidence", 0.95},
+          {"certificate_broken", r.broken()},
           {"seconds", r.seconds}};
 }
 

@@ -78,7 +78,9 @@ struct OneRunReport {
   std::uint64_t clients = 0, guesses = 0, right = 0;  // m, r and v of the best of a few r
   double certified = kInf, delta = 0;
   double epsilon = 0;  // at least, at alpha
+  double doubtless_epsilon = 0;  // at kBeyondDoubt
   double seconds = 0;
+  bool broken() const { return doubtless_epsilon > certified; }
 };
 Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, const AuditOptions&,
                                    Variation = {});

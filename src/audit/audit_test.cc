@@ -195,14 +195,27 @@ TEST(ForAudit, KeepsWhatTheGuaranteeIsMadeOf) {
   EXPECT_FALSE(changes.empty());
 }
 
-TEST(ForAudit, SaysWhatItCannotAttack) {
-  auto c =
-      ParseConfig("[data]\nsource = \"synthetic-logistic\"\n[privacy]\nunit = \"person\"\n", "p.toml", {});
-  ASSERT_TRUE(c.ok());
+TEST(ForAudit, PersonsKeepTheirRecords) {
+  auto c = ParseConfig(
+      "[data]\nsource = \"synthetic-logistic\"\nperson_column = \"who\"\nrecords_per_person = 3\n"
+      "[privacy]\nunit = \"person\"\nperson_bound = \"records\"\n",
+      "p.toml", {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
   std::vector<std::string> changes;
   const auto small = ForAudit(*c, 64, changes);
-  ASSERT_FALSE(small.ok());
-  EXPECT_EQ(small.error().code, Code::kUnsupported);
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  EXPECT_EQ(small->data.records_per_person, 3u);
+  EXPECT_EQ(small->data.rows, 12u);
+  // All three records of the person are the canary: it moves a sum by all that is charged for.
+  const auto arena = Arena::Make(*small, 1);
+  ASSERT_TRUE(arena.ok()) << arena.error().message;
+  const auto alone =
+      ForAudit(*ParseConfig("[data]\nsource = \"synthetic-logistic\"\n", "r.toml", {}), 64, changes);
+  ASSERT_TRUE(alone.ok());
+  const auto record = Arena::Make(*alone, 1);
+  ASSERT_TRUE(record.ok()) << record.error().message;
+  EXPECT_NEAR((*arena)->strength() / ((*arena)->mu() * (*arena)->mu()),
+              (*record)->strength() / ((*record)->mu() * (*record)->mu()), 0.02);
 }
 
 }  // namespace

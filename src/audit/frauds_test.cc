@@ -78,6 +78,23 @@ TEST(Frauds, TheFrameAloneIsHonest) {
   EXPECT_GT(r.measured(), 0.6 * r.certified);
 }
 
+// One run is enough for a tenth of the noise, and does not accuse who is honest. With a small δ: this
+// method's bound has a part of the order of δ that no number of clients makes smaller than kBeyondDoubt at
+// 1e-5.
+TEST(Frauds, ATenthOfTheNoiseInOneRun) {
+  struct Tenth : Forged {
+    void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
+      Forged::Add(NoiseStd::Proven(sigma.value() / 10), noise, value, out);
+    }
+  };
+  const Config config = Small("unit = \"client\"\ndelta = 1e-7", kFedAvg);
+  const auto honest = AuditInOneRun(config, 2000, {}, With<Forged>()),
+             found = AuditInOneRun(config, 2000, {}, With<Tenth>());
+  ASSERT_TRUE(honest.ok() && found.ok());
+  EXPECT_FALSE(honest->broken());
+  EXPECT_TRUE(found->broken()) << found->doubtless_epsilon;
+}
+
 TEST(Frauds, HalfTheNoise) {
   struct Half : Forged {
     void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {

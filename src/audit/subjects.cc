@@ -6,12 +6,12 @@
 
 namespace tacit {
 
+std::size_t RecordsOfUnit(const Config& c) {
+  if (c.privacy.unit != "person") return 1;
+  return c.data.records_per_person != 0 ? c.data.records_per_person : 2;
+}
+
 Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std::string>& changes) {
-  if (given.privacy.unit == "person")
-    return Fail(
-        Code::kUnsupported,
-        "privacy.unit = \"person\": the auditor's canaries are one record or one client; audit the same "
-        "config with unit = \"record\", whose releases are the same");
   Config c = given;
   const auto data = c.data;
   c.data = Config{}.data;
@@ -44,6 +44,13 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
     (on_samples ? a.sample_records : a.batch) = 1;
   }
   if (c.privacy.adjacency == "add-remove") records = std::max<std::size_t>(records, 2);
+  if (c.privacy.unit == "person") {  // two at every client, with as many records as they may have
+    c.data.person_column = "person";
+    c.data.records_per_person =
+        data.records_per_person == 0 ? 0 : std::min<std::size_t>(data.records_per_person, 4);
+    say("data.records_per_person", data.records_per_person, c.data.records_per_person);
+    records = 2 * RecordsOfUnit(c);
+  }
   c.data.clients = clients;
   c.data.rows = clients * records;
   c.data.features = 4;
@@ -105,6 +112,7 @@ const std::vector<Subject>& Subjects() {
   static const char* const kBounded = "row_norm = \"clip\"\nrow_bound = 1.0";
   // Samples of one of two records, so that few runs show much.
   static const char* const kPairs = "rows = 4\nrow_norm = \"clip\"\nrow_bound = 1.0";
+  static const char* const kPersons = "person_column = \"person\"\nrecords_per_person = 3";
   static const char* const kClient = "unit = \"client\"";
   static const char* const kCentral = "unit = \"client\"\ntrust = \"central\"";
   static const std::vector<Subject> all = {
@@ -115,6 +123,9 @@ const std::vector<Subject>& Subjects() {
       make("primal-dual, logistic", "", "penalty = \"box\"\nl2 = 0.1", "", ""),
       make("primal-dual, paper", kBounded, "penalty = \"box\"\nl2 = 0.1", "", "mode = \"paper\""),
       make("primal-dual, paper, squares", kBounded, kSquares, "", "mode = \"paper\""),
+      make("primal-dual, persons", kPersons, kSquares, "unit = \"person\"\nperson_bound = \"records\"", ""),
+      make("primal-dual, sums of persons", kPersons, kSquares, "unit = \"person\"\nperson_bound = \"sum\"",
+           ""),
       make("isrl-dp", "", kSquares, "", "name = \"isrl-dp\""),
       make("isrl-dp, paper", kBounded, kSquares, "", "name = \"isrl-dp\"\nmode = \"paper\""),
       make("dp-fedavg, record", "", kPlain, "", "name = \"dp-fedavg\"\nlocal_steps = 2"),
