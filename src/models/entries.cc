@@ -107,10 +107,120 @@ TACIT_AVX512 std::size_t PackNonZeros8(const double* x, std::size_t size, std::u
   return found;
 }
 
+// The same strips eight outputs at a time, with twice as many sums in registers; `last` masks the last eight.
+// Rows of b are b + (at[k] − from)·stride. What is stored is the sum, or with kTimes what was there plus
+// times·sum.
+struct WideTerms {
+  const double* value;
+  const std::uint32_t* at;
+  std::size_t count;
+};
+template <std::size_t L, bool kTimes = false>
+TACIT_AVX512 __attribute__((always_inline)) inline void WideStrip(const WideTerms& terms, const double* start,
+                                                                  const double* b, std::size_t stride,
+                                                                  std::size_t from, __mmask8 last, double* y,
+                                                                  double times = 1) {
+  __m512d sum[L];
+  for (std::size_t i = 0; i + 1 < L; ++i)
+    sum[i] = start != nullptr ? _mm512_loadu_pd(start + 8 * i) : _mm512_setzero_pd();
+  sum[L - 1] = start != nullptr ? _mm512_maskz_loadu_pd(last, start + 8 * (L - 1)) : _mm512_setzero_pd();
+  for (std::size_t k = 0; k < terms.count; ++k) {
+    const __m512d c = _mm512_set1_pd(terms.value[k]);
+    const double* row = b + (terms.at[k] - from) * stride;
+    for (std::size_t i = 0; i + 1 < L; ++i) sum[i] = _mm512_fmadd_pd(c, _mm512_loadu_pd(row + 8 * i), sum[i]);
+    sum[L - 1] = _mm512_fmadd_pd(c, _mm512_maskz_loadu_pd(last, row + 8 * (L - 1)), sum[L - 1]);
+  }
+  const __m512d t = _mm512_set1_pd(times);
+  for (std::size_t i = 0; i < L; ++i) {
+    const __mmask8 mask = i + 1 < L ? 0xff : last;
+    if (kTimes) sum[i] = _mm512_add_pd(_mm512_maskz_loadu_pd(mask, y + 8 * i), _mm512_mul_pd(t, sum[i]));
+    _mm512_mask_storeu_pd(y + 8 * i, mask, sum[i]);
+  }
+}
+
+// A strip of SparseProduct: outputs from o on.
+constexpr std::size_t kWideColumns = 64;  // used columns whose strip stays in the first-level cache
+template <std::size_t L>
+TACIT_AVX512 void WideProduct(Entries& x, const double* w, const double* start, std::size_t out, double* z,
+                              std::size_t o, __mmask8 last, double* room) {
+  constexpr std::size_t kAhead = 8, kStride = 8 * L;
+  const std::size_t used = x.used.size(),
+                    blocks = std::max<std::size_t>(1, (used + kWideColumns - 1) / kWideColumns);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::size_t from = b * kWideColumns, to = std::min(from + kWideColumns, used);
+    for (std::size_t i = from; i < to; ++i) {
+      const double* ahead = w + x.used[std::min(i + kAhead, used - 1)] * out + o;
+      const double* row = w + x.used[i] * out + o;
+      double* copy = room + (i - from) * kStride;
+      for (std::size_t k = 0; k < L; ++k) {
+        __builtin_prefetch(ahead + 8 * k);
+        _mm512_storeu_pd(copy + 8 * k, _mm512_maskz_loadu_pd(k + 1 < L ? 0xff : last, row + 8 * k));
+      }
+    }
+    for (std::size_t r = 0; r < x.rows; ++r) {
+      const std::size_t first = x.cut[b * x.rows + r], count = x.cut[(b + 1) * x.rows + r] - first;
+      double* y = z + r * out + o;
+      if (count == 0 && b > 0) continue;
+      WideStrip<L>({x.value.data() + first, x.rank.data() + first, count},
+                   b > 0   ? y
+                   : start ? start + o
+                           : nullptr,
+                   room, kStride, from, last, y);
+    }
+  }
+  _mm256_zeroupper();
+}
+
+// A strip of UsedProduct.
+template <std::size_t L>
+TACIT_AVX512 void WideUsed(const Entries& x, std::size_t first, std::size_t count, const double* w,
+                           const double* start, std::size_t stride, double* z, std::size_t o, __mmask8 last) {
+  for (std::size_t r = 0; r < count; ++r) {
+    const std::size_t from = x.row_begin[first + r], to = x.row_begin[first + r + 1];
+    WideStrip<L>({x.value.data() + from, x.rank.data() + from, to - from}, start ? start + o : nullptr, w + o,
+                 stride, 0, last, z + r * stride + o);
+  }
+  _mm256_zeroupper();
+}
+
+// A strip of OuterOf, of the columns from `block` to `end`.
+template <std::size_t L, bool kTimes>
+TACIT_AVX512 void WideOuter(const std::uint32_t* begin, const std::uint32_t* row, const double* value,
+                            std::size_t columns, std::size_t block, std::size_t end, const double* d,
+                            std::size_t out, double* g, std::size_t o, __mmask8 last, bool add, bool skip,
+                            double times) {
+  for (std::size_t j = block; j < end; ++j) {
+    const std::size_t from = begin[j], to = begin[j + 1];
+    if (skip && from == to) continue;
+    double* y = g + j * out + o;
+    if (kTimes)  // g is longer than the caches, and read once
+      for (std::size_t k = 0; k < L; ++k)
+        __builtin_prefetch(g + std::min(j + 4, columns - 1) * out + o + 8 * k, 1);
+    WideStrip<L, kTimes>({value + from, row + from, to - from}, add ? y : nullptr, d + o, out, 0, last, y,
+                         times);
+  }
+  _mm256_zeroupper();
+}
+
+// f(first output, lanes constant, mask of the last) over 0 … out, in strips of nearly equal width.
+constexpr std::size_t kWidestWide = 10;
+template <class F>
+inline void ForWideStrips(std::size_t out, F f) {
+  const std::size_t lanes = (out + 7) / 8, strips = (lanes + kWidestWide - 1) / kWidestWide;
+  if (out == 0) return;
+  const std::size_t width = (lanes + strips - 1) / strips;
+  for (std::size_t at = 0; at < lanes; at += width) {
+    const std::size_t here = std::min(width, lanes - at), part = at + here == lanes ? out % 8 : 0;
+    const auto last = static_cast<__mmask8>(part == 0 ? 0xff : (1u << part) - 1);
+    WithLanes<kWidestWide>(here, [&](auto l) { f(at * 8, l, last); });
+  }
+}
+bool Wide() { return internal::SimdInUse() == internal::Simd::kAvx512; }
+
 }  // namespace
 
 bool GatherEntries(const Row* row, std::size_t rows, std::size_t columns, Entries& out) {
-  const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
+  const bool wide = Wide();
   out.rows = 0;
   out.columns = columns;
   out.row_begin.assign(1, 0);
@@ -187,9 +297,10 @@ void SparseProduct(Entries& x, const double* w, const double* start, std::size_t
   // Strip by strip, and a few used columns at a time: what these need of w is copied together, at the
   // beginning of a cache line. So most of it stays in the first-level cache while all rows pass; w itself may
   // be larger than any. A row's sum waits in z meanwhile.
-  constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8, kColumns = 128;
+  constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8, kNarrowColumns = 128;
+  const std::size_t kColumns = Wide() ? kWideColumns : kNarrowColumns;
   const std::size_t used = x.used.size(), blocks = std::max<std::size_t>(1, (used + kColumns - 1) / kColumns);
-  Lengthen(x.room, kColumns * kWidest * kLanes + kLine);
+  Lengthen(x.room, std::max(kNarrowColumns * kWidest * kLanes, kWideColumns * kWidestWide * 8) + kLine);
   double* room = x.room.data() + ToLine(x.room.data());
   // cut[b·rows + r]: the first entry of row r that is beyond the blocks before b.
   Lengthen(x.cut, (blocks + 1) * x.rows);
@@ -199,6 +310,10 @@ void SparseProduct(Entries& x, const double* w, const double* start, std::size_t
       for (; b <= x.rank[k] / kColumns; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
     for (; b <= blocks; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
   }
+  if (Wide())
+    return ForWideStrips(out, [&](std::size_t o, auto lanes, __mmask8 last) {
+      WideProduct<lanes()>(x, w, start, out, z, o, last, room);
+    });
   ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
     constexpr std::size_t kStride = kLanes * lanes();
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -229,6 +344,10 @@ void SparseProduct(Entries& x, const double* w, const double* start, std::size_t
 void UsedProduct(const Entries& x, std::size_t first, std::size_t count, const double* w, const double* start,
                  std::size_t out, std::size_t stride, double* z) {
   TACIT_CHECK(first + count <= x.rows && out <= stride);
+  if (Wide())
+    return ForWideStrips(out, [&](std::size_t o, auto lanes, __mmask8 last) {
+      WideUsed<lanes()>(x, first, count, w, start, stride, z, o, last);
+    });
   ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
     for (std::size_t r = 0; r < count; ++r) {
       const std::size_t from = x.row_begin[first + r], to = x.row_begin[first + r + 1];
@@ -243,13 +362,31 @@ void UsedProduct(const Entries& x, std::size_t first, std::size_t count, const d
 
 namespace {
 
+// What OuterOf stores.
+struct PlusTimes {
+  double times;
+  __attribute__((always_inline)) Lanes operator()(Lanes there, Lanes sum) const {
+    return there + All(times) * sum;
+  }
+};
+
 // x: Entries or FactoredVec. kAdd: sums start from what is there; kSkip: and columns without entries are
-// left alone.
+// left alone. store: AsItIs or PlusTimes.
 template <bool kAdd, bool kSkip, class X, class S = AsItIs>
 void OuterOf(const X& x, const double* d, std::size_t out, double* g, S store = {}) {
+  constexpr bool kTimes = std::is_same_v<S, PlusTimes>;
   constexpr std::size_t kBlock = 128;  // columns whose part of g stays in the second-level cache
   for (std::size_t block = 0; block < x.columns; block += kBlock) {
     const std::size_t end = std::min(block + kBlock, x.columns);
+    if (Wide()) {
+      double times = 1;
+      if constexpr (kTimes) times = store.times;
+      ForWideStrips(out, [&](std::size_t o, auto lanes, __mmask8 last) {
+        WideOuter<lanes(), kTimes>(x.column_begin.data(), x.row.data(), x.column_value.data(), x.columns,
+                                   block, end, d, out, g, o, last, kAdd, kSkip, times);
+      });
+      continue;
+    }
     ForStrips(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
       for (std::size_t j = block; j < end; ++j) {
         const std::size_t from = x.column_begin[j], to = x.column_begin[j + 1];
@@ -257,7 +394,7 @@ void OuterOf(const X& x, const double* d, std::size_t out, double* g, S store = 
         const double* value = x.column_value.data() + from;
         const std::uint32_t* row = x.row.data() + from;
         double* y = g + j * out + o;
-        if constexpr (!std::is_same_v<S, AsItIs>)  // g is longer than the caches, and read once
+        if constexpr (kTimes)  // g is longer than the caches, and read once
           for (std::size_t k = 0; k < kLanes * lanes(); k += 8)
             __builtin_prefetch(g + std::min(j + 4, x.columns - 1) * out + o + k, 1);
         Strip<lanes(), partial()>(
@@ -293,9 +430,7 @@ void KeepFactors(const Entries& x, const double* d, std::size_t out, FactoredVec
 
 void AddTimes(double t, const FactoredVec& v, Span total) {
   TACIT_CHECK(total.size() == v.size());
-  OuterOf<false, true>(v, v.factors.data() + ToLine(v.factors.data()), v.out, total.data(),
-                       [t](Lanes there, Lanes sum)
-                           __attribute__((always_inline)) { return there + All(t) * sum; });
+  OuterOf<false, true>(v, v.factors.data() + ToLine(v.factors.data()), v.out, total.data(), PlusTimes{t});
   Axpy(t, v.tail, total.subspan(v.columns * v.out));
 }
 
