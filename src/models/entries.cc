@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 #include <utility>
 
@@ -298,7 +299,8 @@ void SparseProduct(Entries& x, const double* w, const double* start, std::size_t
   // beginning of a cache line. So most of it stays in the first-level cache while all rows pass; w itself may
   // be larger than any. A row's sum waits in z meanwhile.
   constexpr std::size_t kLine = 64 / sizeof(double), kAhead = 8, kNarrowColumns = 128;
-  const std::size_t kColumns = Wide() ? kWideColumns : kNarrowColumns;
+  const unsigned shift = static_cast<unsigned>(std::countr_zero(Wide() ? kWideColumns : kNarrowColumns));
+  const std::size_t kColumns = std::size_t{1} << shift;
   const std::size_t used = x.used.size(), blocks = std::max<std::size_t>(1, (used + kColumns - 1) / kColumns);
   Lengthen(x.room, std::max(kNarrowColumns * kWidest * kLanes, kWideColumns * kWidestWide * 8) + kLine);
   double* room = x.room.data() + ToLine(x.room.data());
@@ -307,7 +309,7 @@ void SparseProduct(Entries& x, const double* w, const double* start, std::size_t
   for (std::size_t r = 0; r < x.rows; ++r) {
     std::size_t b = 0, k = x.row_begin[r];
     for (; k < x.row_begin[r + 1]; ++k)
-      for (; b <= x.rank[k] / kColumns; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
+      for (; b <= x.rank[k] >> shift; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
     for (; b <= blocks; ++b) x.cut[b * x.rows + r] = static_cast<std::uint32_t>(k);
   }
   if (Wide())
