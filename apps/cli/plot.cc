@@ -4,7 +4,7 @@
 
 #include "experiment/files.h"
 #include "seeing.h"
-#include "view/chart.h"
+#include "view/plot.h"
 #include "view/report.h"
 #include "view/text.h"
 
@@ -21,61 +21,7 @@ struct Arguments {
   int width = 720, height = 400;
 };
 
-std::string Joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : ", ") + Printable(w);
-  return out;
-}
-
-Status CheckColumn(const std::vector<RunGroup>& groups, const std::string& column, const char* flag) {
-  const std::vector<std::string> known = ColumnsOf(groups);
-  if (known.empty())
-    return Fail(Code::kNotFound, "no round of these runs was traced, so there is nothing to draw");
-  if (std::find(known.begin(), known.end(), column) != known.end()) return Ok{};
-  return Fail(Code::kInvalidArgument, "{} {}: no run has it; they have {}", flag, Printable(column),
-              Joined(known));
-}
-
-Result<Chart> MakeChart(const std::vector<RunGroup>& groups, const Arguments& a,
-                        std::vector<std::string>& left_out) {
-  const std::string x = ColumnName(a.x), y = ColumnName(a.y);
-  TACIT_OK(CheckColumn(groups, x, "--x"));
-  TACIT_OK(CheckColumn(groups, y, "--y"));
-  TACIT_TRY(const Band band, BandNamed(a.band));
-  Chart chart;
-  chart.x_label = AxisLabel(x, groups);
-  chart.y_label = AxisLabel(y, groups);
-  chart.epsilon_x = x == "epsilon";
-  chart.epsilon_y = y == "epsilon";
-  chart.title = a.title.empty() ? chart.y_label + " against " + chart.x_label : a.title;
-  chart.description = chart.title;
-  chart.log_x = a.log_x;
-  chart.log_y = a.log_y;
-  bool banded = false;
-  std::vector<std::string> notes;
-  for (const RunGroup& g : groups) {
-    Curve c = CurveOf(g, x, y, band);
-    if (!c.note.empty()) notes.push_back(fmt::format("{}: {}", c.label, c.note));
-    const bool shown = std::any_of(c.y.begin(), c.y.end(), [&](double v) { return !a.log_y || v > 0; });
-    if (!shown) {
-      left_out.push_back(g.label);
-      continue;
-    }
-    banded |= c.seeds > 1;
-    chart.description +=
-        fmt::format("; {}: {} at the end", c.label,
-                    chart.epsilon_y ? EpsilonShown(c.y.back()) : fmt::format("{:.4g}", c.y.back()));
-    chart.curves.push_back(std::move(c));
-  }
-  if (chart.curves.empty())
-    return Fail(Code::kInvalidArgument, "--y {}: no run has a point of it that can be drawn{}",
-                Printable(a.y), a.log_y ? "; without --log-y values at or below 0 can" : "");
-  if (banded) chart.note = Describe(band);
-  for (const std::string& note : notes) chart.note += (chart.note.empty() ? "" : "; ") + note;
-  return chart;
-}
-
-Result<int> Plot(const Common& common, const Arguments& a) {
+Result<int> Draw(const Common& common, const Arguments& a) {
   TACIT_OK(common.ExpectNoSets("plot"));
   const std::string kind = fs::path(a.out).extension().string();
   static const std::vector<std::string> kKinds = {".svg", ".png", ".pdf", ".md", ".tex"};
@@ -90,7 +36,13 @@ Result<int> Plot(const Common& common, const Arguments& a) {
     const TextTable table = FinalTable(groups, {});
     bytes = kind == ".md" ? ToMarkdown(table) : ToTex(table);
   } else {
-    TACIT_TRY(const Chart chart, MakeChart(groups, a, left_out));
+    TACIT_TRY(const Band band, BandNamed(a.band));
+    TACIT_TRY(
+        const Plot plot,
+        PlotRuns(groups,
+                 {.x = a.x, .y = a.y, .title = a.title, .band = band, .log_x = a.log_x, .log_y = a.log_y}));
+    const Chart& chart = plot.chart;
+    left_out = plot.left_out;
     shown = chart.curves.size();
     const ChartSize size{a.width, a.height};
     if (kind == ".svg") {
@@ -183,13 +135,6 @@ Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
   return GroupRuns(folders, legend);
 }
 
-Result<Band> BandNamed(const std::string& name) {
-  if (name == "range") return Band::kRange;
-  if (name == "std") return Band::kStd;
-  if (name == "none") return Band::kNone;
-  return Fail(Code::kInvalidArgument, "--band {}: must be range, std or none", name);
-}
-
 void AddPlot(CLI::App& app, Invocation& run) {
   CLI::App* verb = AddVerb(
       app, run, "plot", "a picture of runs, or a table of them, for a paper",
@@ -216,7 +161,7 @@ void AddPlot(CLI::App& app, Invocation& run) {
   verb->add_option("--output,-o", a->out, "fig.svg, .png or .pdf; .md or .tex for a table")
       ->required()
       ->type_name("FILE");
-  verb->callback([a, &run] { run.action = [a, &run] { return Plot(run.common, *a); }; });
+  verb->callback([a, &run] { run.action = [a, &run] { return Draw(run.common, *a); }; });
 }
 
 void AddReport(CLI::App& app, Invocation& run) {

@@ -2,7 +2,7 @@
 
 // The verbs that show runs.
 #include "cli.h"
-#include "view/curves.h"
+#include "view/plot.h"
 
 namespace tacit::cli {
 
@@ -13,6 +13,5 @@ void AddWatch(CLI::App&, Invocation&);
 // The runs that arguments name: run folders, their names below runs/, or folders that hold runs.
 Result<std::vector<RunGroup>> GroupsNamed(const std::vector<std::string>& runs,
                                           const std::vector<std::string>& legend);
-Result<Band> BandNamed(const std::string&);  // range, std, none
 
 }  // namespace tacit::cli

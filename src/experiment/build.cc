@@ -6,6 +6,7 @@
 #include "data/catalogue.h"
 #include "data/load.h"
 #include "data/made_rows.h"
+#include "data/memory.h"
 #include "data/row_store.h"
 #include "data/synthetic.h"
 
@@ -309,7 +310,9 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
   SyntheticOptions made = SyntheticOf(c, source);
   // Test rows come after the training rows of the same generator.
   const std::size_t first = role == Role::kTest ? made.rows : 0;
-  if (!synthetic) TACIT_OK(DescribeFile(c, source, role, facts, load, pre));
+  const bool memory = IsMemory(source);
+  if (memory) pre.positive = c.data.positive;
+  if (!synthetic && !memory) TACIT_OK(DescribeFile(c, source, role, facts, load, pre));
   Apply(c, facts, pre);
   if (c.data.store == "nowhere") {
     if (!synthetic)
@@ -324,11 +327,18 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
           c.model.name, c.privacy.unit);
     return MakeOnDemand(made, first, pre);
   }
+  if (memory && c.data.store == "disk")
+    return Fail(Code::kUnsupported, "data.store = \"disk\": {} is in memory already; use memory", source);
   Intake intake(c, source, role, std::move(pre));
   if (c.data.store != "disk") {
     Dataset data;
     if (synthetic) {
       TACIT_TRY(data, MakeSynthetic(made, first));
+    } else if (memory) {
+      const bool train = role == Role::kTrain;
+      TACIT_TRY(data, LoadMemory(source, {.rows = train ? c.data.rows : 0,
+                                          .skip = train ? c.data.skip : 0,
+                                          .missing = c.data.missing}));
     } else {
       TACIT_TRY(data, Load(load));
     }

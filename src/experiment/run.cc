@@ -12,6 +12,7 @@
 
 #include "core/sha256.h"
 #include "data/catalogue.h"
+#include "data/memory.h"
 #include "data/npy.h"
 #include "experiment/feedback_plan.h"
 #include "experiment/files.h"
@@ -119,6 +120,13 @@ DataSetId IdOf(const Config& c) {
     if (id.name.empty()) id.name = source;
     return id;
   }
+  if (IsMemory(source)) {
+    // Of rows without a name of their own all that is known is their public shape: sets of one shape count as
+    // one.
+    if (id.name.empty()) id.name = fmt::format("{} {}x{}", source, c.data.rows, c.data.features);
+    id.digest = MemoryDigest(source);
+    return id;
+  }
   std::error_code ec;
   if (id.name.empty()) {
     const fs::path full = fs::canonical(source, ec);
@@ -142,7 +150,7 @@ std::string Participation(const Session& s, const RunResult& r) {
   std::vector<double> of_plan(r.plan.noise.size());
   for (const Releases& one : r.releases) of_plan[one.noise] = one.epsilon;
   std::string text = "client,rounds,epsilon\n";
-  std::map<double, double> known;      // ε by μ²
+  std::map<double, double> known;  // ε by μ²
   for (std::uint32_t i = 0; i < s.attended.size(); ++i) {
     const MuSquared spent = s.book->account(i).spent();
     const auto [at, fresh] = known.try_emplace(spent.value(), 0.0);
@@ -198,7 +206,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   const bool is_file = !IsSynthetic(config.data.source) && FindSet(config.data.source) == nullptr;
   const bool shape_in_file = !planned.ok() && !config.data.source.empty() &&
                              (config.data.rows == 0 || config.data.features == 0) && is_file &&
-                             fs::exists(config.data.source, ec);
+                             (IsOffered(config.data.source) || fs::exists(config.data.source, ec));
   if (is_file && !config.data.test.empty() &&
       (config.data.test == config.data.source || fs::equivalent(config.data.test, config.data.source, ec)))
     return Fail(Code::kInvalidArgument,
@@ -243,7 +251,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     if (hooks.planned) hooks.planned(s.plan);
   }
   if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
-  if (s.plan.by_records) SetWeights(s.plan, real.records);      // public, as the config declares
+  if (s.plan.by_records) SetWeights(s.plan, real.records);  // public, as the config declares
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
   Config weighted = config;  // paper mode may take the weight of its penalty from the data
   if (config.model.weight_rule == "data")
@@ -349,7 +357,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
     TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
     TACIT_OK(WriteWhole(r.folder / "result.json", ToJson(r, config).dump(2) + "\n"));
-    if (!r.interrupted) fs::remove(r.folder / "checkpoint", ec);      // a run that has none is done
+    if (!r.interrupted) fs::remove(r.folder / "checkpoint", ec);  // a run that has none is done
   }
   return r;
 }

@@ -1,0 +1,117 @@
+import math
+
+import numpy as np
+import pytest
+
+import tacit
+
+
+def squared(w, x, y):
+    return (x @ w - y)[:, None] * x
+
+
+@pytest.fixture
+def line():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, size=(600, 3))
+    return x, x @ [1.0, -2.0, 0.5], np.arange(600) % 3
+
+
+def test_a_sum_is_clipped_and_noised(line):
+    with tacit.Session(line, dimension=2, epsilon=1e5, clip=1.0, rounds=1, keep=False) as s:
+        g = np.zeros((200, 2))
+        g[:, 0] = 30.0  # clipped to 1 each
+        g[0] = np.nan  # counts as 0
+        out = s.release(0, g)
+        np.testing.assert_allclose(out, [199.0, 0.0], atol=1.0)
+        assert out.shape == (2,) and not np.array_equal(out, [199.0, 0.0])
+
+
+def test_the_noise_is_what_the_budget_asks_for(line):
+    with tacit.Session(line, dimension=50, epsilon=1.0, delta=1e-5, rounds=40, keep=False) as s:
+        draws = np.concatenate([s.release(c, np.zeros((200, 50))) for _ in range(40) for c in s])
+        # A sample of 6,000: its standard deviation is off by more than 6 % with probability below 1e-9.
+        assert draws.std() == pytest.approx(s.sigma, rel=0.06)
+        assert s.epsilon <= 1.0 and s.epsilon > 0.999
+        exact = tacit.Accountant("replace-one")
+        exact.compose("gaussian", 40, noise_multiplier=s.sigma / 2.0)
+        assert s.epsilon == pytest.approx(exact.epsilon(1e-5), rel=1e-4)
+
+
+def test_past_the_budget_it_refuses_and_nothing_changes(line):
+    with tacit.Session(line, dimension=3, epsilon=1.0, rounds=2, keep=False) as s:
+        g = np.zeros((200, 3))
+        s.release(1, g), s.release(1, g)
+        spent = s.epsilon
+        with pytest.raises(tacit.BudgetError):
+            s.release(1, g)
+        with pytest.raises(tacit.BudgetError):
+            s.release(1, g, sigma=1e-3)
+        assert s.epsilon == spent
+        s.release(0, g)  # another client has its own account
+    with pytest.raises(tacit.BudgetError, match="closed"):
+        s.release(2, g)
+
+
+def test_releases_may_cost_what_they_like_within_the_budget(line):
+    with tacit.Session(line, dimension=3, epsilon=1.0, rounds=10, keep=False) as s:
+        g = np.zeros((200, 3))
+        s.release(0, g, sigma=s.sigma / 2)  # as four
+        for _ in range(5):
+            s.release(0, g)
+        assert s.certificate["clients"][0]["releases"] == 6
+        with pytest.raises(tacit.BudgetError):
+            s.release(0, g, sigma=s.sigma / 2)
+
+
+@pytest.mark.parametrize(
+    "gradients, client",
+    [(np.zeros((201, 3)), 0), (np.zeros((10, 4)), 0), (np.zeros((10, 3)), 3)],
+)
+def test_wrong_gradients_cost_nothing(line, gradients, client):
+    with tacit.Session(line, dimension=3, epsilon=1.0, rounds=2, keep=False) as s:
+        with pytest.raises(tacit.ConfigError):
+            s.release(client, gradients)
+        assert s.epsilon == 0.0
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0.0}, {"clip": 0.0}, {"rounds": 0}, {"delta": 1.0}, {"name": "a/b"}])
+def test_wrong_settings(line, bad):
+    with pytest.raises(tacit.ConfigError):
+        tacit.Session(line, **{"dimension": 3, "epsilon": 1.0, "keep": False, **bad})
+
+
+def test_what_is_released_is_in_the_ledger_before_it_is_seen(line):
+    s = tacit.Session(tacit.Data(*line[:2], clients=line[2], name="line"), dimension=3, epsilon=1.0, rounds=4)
+    s.release(2, np.zeros((200, 3)))
+    assert tacit.Ledger().epsilon("line") > 0  # though the session still runs
+    s.close()
+    both = tacit.Ledger().epsilon("line")
+    assert both == pytest.approx(s.epsilon, rel=1e-9)
+    run = tacit.train(data=line, epsilon=1.0, rounds=3, model="least-squares")  # the same rows by another way
+    assert tacit.Ledger().epsilon("line") > both
+    assert math.isfinite(run.epsilon)
+    assert (s.folder / "releases.json").exists()
+
+
+def test_a_limit_on_the_data_holds_for_sessions(line):
+    tacit.Ledger().limit("line", 0.5)
+    data = tacit.Data(*line[:2], name="line")
+    with pytest.raises(tacit.BudgetError):
+        tacit.Session(data, dimension=3, epsilon=1.0)
+    tacit.Session(data, dimension=3, epsilon=0.4).close()
+
+
+def test_own_loss_in_numpy(line):
+    fit = tacit.minimise(squared, np.zeros(3), line, epsilon=6.0, rounds=60, rate=1.0, average=0.3)
+    assert np.linalg.norm(fit.model - [1.0, -2.0, 0.5]) < 0.3
+    assert fit.epsilon <= 6.0 and fit.certificate["privacy"]["certified_epsilon"] == fit.epsilon
+
+
+def test_own_loss_in_pytorch(line):
+    pytest.importorskip("torch")
+    gradient = tacit.per_example(lambda w, x, y: (x @ w - y) ** 2 / 2)
+    x, y, _ = line
+    np.testing.assert_allclose(gradient(np.ones(3), x, y).numpy(), squared(np.ones(3), x, y))
+    fit = tacit.minimise(gradient, np.zeros(3), line, epsilon=6.0, rounds=60, rate=1.0, keep=False)
+    assert np.linalg.norm(fit.model - [1.0, -2.0, 0.5]) < 0.4

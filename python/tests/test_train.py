@@ -1,0 +1,209 @@
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tacit
+
+SMALL = {"rounds": 20, "row_norm": "clip", "row_bound": 2.0, "intercept": True}
+
+
+def test_five_lines_from_arrays_to_a_certificate(rows):
+    run = tacit.train(data=rows, epsilon=4.0, **SMALL)
+    assert run.certificate.epsilon <= 4.0
+    assert run.certificate.verify()["holds"]
+    assert run.result["clients"] == 4
+    assert run.evaluate(rows[:2])["accuracy"] > 0.8
+    assert "one record" in str(run.certificate)
+
+
+def test_configs_from_path_text_mapping_and_keywords_are_the_same(tmp_path):
+    text = '[data]\nsource = "synthetic-logistic"\n[privacy]\nepsilon = 2.0\n[algorithm]\nrounds = 7\n'
+    (tmp_path / "a.toml").write_text(text)
+    plans = [
+        tacit.plan("a.toml"),
+        tacit.plan(tmp_path / "a.toml"),
+        tacit.plan(text),
+        tacit.plan({"data": {"source": "synthetic-logistic"}, "privacy": {"epsilon": 2}, "algorithm": {"rounds": 7}}),
+        tacit.plan({"data.source": "synthetic-logistic"}, epsilon=2, rounds=7),
+        tacit.plan(data="synthetic-logistic", privacy__epsilon=np.float64(2), algorithm={"rounds": np.int64(7)}),
+    ]
+    assert all(dict(p) == dict(plans[0]) for p in plans)
+    assert plans[0]["rounds"] == 7 and len(plans[0].sigma) == 7
+
+
+@pytest.mark.parametrize(
+    "settings, error, text",
+    [
+        ({"epsilonn": 1}, tacit.ConfigError, "unknown key"),
+        ({"epsilon": -1}, tacit.ConfigError, "privacy.epsilon"),
+        ({"epsilon": float("nan")}, tacit.ConfigError, "privacy.epsilon"),
+        ({"algorithm": "no such"}, tacit.ConfigError, "algorithm.name"),
+        ({"radius": 3}, tacit.ConfigError, "several tables"),
+        ({"rounds": object()}, tacit.ConfigError, "algorithm.rounds"),
+        ({"data": "no/such/file.csv"}, tacit.NotFoundError, "no/such/file.csv"),
+    ],
+)
+def test_errors_are_the_engines_own(settings, error, text):
+    with pytest.raises(error, match=text.replace(".", r"\.")):
+        tacit.train(**{"data": "synthetic-logistic", **settings})
+
+
+def test_a_path_that_is_not_there():
+    with pytest.raises(tacit.NotFoundError, match="nowhere.toml"):
+        tacit.train("nowhere.toml")
+
+
+def test_dense_sparse_and_frames_train_the_same_model(rows):
+    scipy = pytest.importorskip("scipy.sparse")
+    pandas = pytest.importorskip("pandas")
+    x, y, clients = rows
+    frame = pandas.DataFrame(x, columns=list("abcde")).assign(label=y, hospital=clients)
+    forms = [
+        tacit.Data(x, y, clients=clients),
+        tacit.Data(np.asfortranarray(x), y.astype(int), clients=[f"h{c}" for c in clients]),
+        tacit.Data(frame, "label", clients="hospital"),
+        tacit.Data(scipy.csr_matrix(x), y, clients=clients),
+        tacit.Data(scipy.coo_matrix(x), y, clients=clients),
+    ]
+    models = [
+        tacit.train(data=f, epsilon=1e6, mechanism="gaussian", noise="replayable", keep=False, rounds=20).model
+        for f in forms
+    ]
+    for m in models[1:]:
+        np.testing.assert_allclose(m, models[0], rtol=0, atol=1e-3)
+
+
+def test_nothing_is_copied_on_the_way_in(rows):
+    x = np.ascontiguousarray(rows[0])
+    assert tacit.Data(x, rows[1])._rows.address == x.ctypes.data
+    scipy = pytest.importorskip("scipy.sparse")
+    s = scipy.csr_matrix(x)
+    assert tacit.Data(s, rows[1])._rows.address == s.data.ctypes.data
+
+
+def test_nothing_is_copied_on_the_way_out(rows):
+    run = tacit.train(data=rows, epsilon=4.0, **SMALL)
+    trace, model = run.trace, run.model
+    assert trace["epsilon"].ctypes.data == trace["epsilon"].ctypes.data
+    assert not trace["epsilon"].flags.owndata and not trace["epsilon"].flags.writeable
+    assert run.model.ctypes.data == model.ctypes.data and not model.flags.writeable
+    pytest.importorskip("pandas")
+    frame = trace.to_pandas()
+    for name in trace:
+        assert np.shares_memory(frame[name].to_numpy(), trace[name])
+    column = trace["round"]
+    del trace, run, frame  # the array keeps what it looks at
+    assert column[-1] == 20
+
+
+def test_wrong_arrays_are_refused(rows):
+    x, y, clients = rows
+    for bad in [(x, y[:-1]), (x[0], y), (x, y, clients[:-1])]:
+        with pytest.raises(tacit.Error):
+            tacit.train(data=bad, epsilon=1.0, rounds=2)
+    infinite = x.copy()
+    infinite[3, 1] = np.inf
+    with pytest.raises(tacit.MalformedError, match="row 3: a value is not finite"):
+        tacit.train(data=(infinite, y), epsilon=1.0, rounds=2)
+    with pytest.raises(tacit.ConfigError, match="no number"):
+        tacit.Data([["a", "b"]], [1])
+
+
+def test_missing_values_are_a_public_constant(rows):
+    x, y, clients = rows
+    holes, filled = x.copy(), x.copy()
+    holes[::7, 2], filled[::7, 2] = np.nan, 0.25
+    same = {"epsilon": 1e6, "mechanism": "gaussian", "noise": "replayable", "keep": False, "rounds": 10}
+    a = tacit.train(data=(holes, y, clients), missing=0.25, **same)
+    b = tacit.train(data=(filled, y, clients), missing=0.25, **same)
+    np.testing.assert_array_equal(a.model, b.model)
+
+
+def test_other_threads_go_on_and_progress_is_called(rows):
+    ticks, seen = [], []
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.monotonic())
+            time.sleep(0.001)
+
+    done = threading.Event()
+    other = threading.Thread(target=tick)
+    other.start()
+    begin = time.monotonic()
+    tacit.train(data="synthetic-logistic", epsilon=1.0, rounds=400, keep=False, progress=seen.append)
+    end = time.monotonic()
+    done.set()
+    other.join()
+    assert [p["round"] for p in seen] == list(range(1, 401))
+    assert seen[0]["epsilon"] < seen[-1]["epsilon"] <= 1.0
+    assert any(begin < t < end for t in ticks)
+
+
+def test_two_threads_may_train_at_once(rows):
+    out = {}
+
+    def go(k):
+        x = rows[0] * (k + 1)
+        run = tacit.train(data=(x, rows[1]), epsilon=1e6, noise="replayable", mechanism="gaussian", keep=False, rounds=10)
+        out[k] = np.array(run.model)
+
+    threads = [threading.Thread(target=go, args=(k,)) for k in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    alone = dict(out)
+    for k in range(4):
+        go(k)
+        np.testing.assert_array_equal(out[k], alone[k])
+
+
+def test_an_exception_in_progress_ends_the_run_with_a_certificate(rows):
+    class Enough(Exception):
+        pass
+
+    def stop(p):
+        if p["round"] == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        tacit.train(data=rows, epsilon=1.0, rounds=50, progress=stop)
+    (run,) = tacit.runs()
+    assert run["state"] == "stopped" and run["rounds"] == 3
+
+
+def test_ctrl_c_stops_with_a_certificate_and_resume_goes_on(rows):
+    import os
+    import signal
+
+    def interrupt(p):
+        if p["round"] == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000):  # a bytecode or two until Python notices
+                pass
+
+    with pytest.raises(tacit.Interrupted) as caught:
+        tacit.train(data=rows, epsilon=1.0, rounds=30, noise="replayable", progress=interrupt)
+    stopped = caught.value.run
+    assert stopped.interrupted and stopped.rounds < 30 and stopped.certificate.epsilon <= 1.0
+    with pytest.raises(tacit.NotFoundError, match="hand them over again"):
+        tacit.resume(stopped.folder)
+    run = tacit.resume(stopped.folder, data=rows)
+    whole = tacit.train(data=rows, epsilon=1.0, rounds=30, noise="replayable", keep=False)
+    np.testing.assert_array_equal(run.model, whole.model)
+
+
+def test_private_is_not_exposed():
+    from tacit import _tacit
+
+    assert not [n for n in dir(_tacit) if "private" in n.lower()]
+    assert not hasattr(_tacit.Rows, "value")
+
+
+def test_stubs_and_the_mark_of_types_are_installed():
+    from pathlib import Path
+
+    here = Path(tacit.__file__).parent
+    assert (here / "py.typed").exists()
+    assert "class Trace" in (here / "_tacit.pyi").read_text()
