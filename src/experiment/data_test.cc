@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "data/catalogue.h"
+#include "data/memory.h"
 #include "experiment/build.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
@@ -373,6 +374,60 @@ runtime   = {{ threads = 2 }}
   // The rows are 240,000 kB. Resident: two blocks of 8 MB, a batch of 16 MB with copies, vectors.
   EXPECT_LT(peak, 130000u);
   std::printf("peak %zu kB for rows of 240000 kB\n", peak);
+}
+
+// Sixty rows in memory, and the same as a file.
+struct Offered {
+  std::vector<double> x, y;
+  std::string csv;
+  Offered() {
+    Stream rng({.seed = 4, .purpose = Purpose::kTest});
+    for (std::size_t i = 0; i < 60; ++i) {
+      for (int j = 0; j < 3; ++j) {
+        x.push_back(static_cast<double>(rng.Below(100)) / 64);
+        csv += fmt::format("{},", x.back());
+      }
+      y.push_back(x[3 * i] > x[3 * i + 1] ? 1 : 0);
+      csv += fmt::format("{}\n", y.back());
+    }
+  }
+  MemoryRows rows() const { return {.rows = 60, .features = 3, .value = x, .label = y}; }
+};
+const char* const kInMemory =
+    "[data]\nsource = \"memory:mine\"\nclients = 3\nrow_norm = \"clip\"\n[algorithm]\nrounds = 5\n";
+
+TEST_F(DataRuns, RowsInMemoryTrainTheModelOfTheSameFile) {
+  const Offered all;
+  const fs::path file = Write("mine.csv", all.csv);
+  const std::vector<Assignment> open = {{"privacy.mechanism", "expose"}};
+  const auto offer = OfferedRows::Offer("memory:mine", all.rows());
+  const auto memory = Run(kInMemory, open);
+  ASSERT_TRUE(memory.ok()) << memory.error().message;
+  auto sets = open;
+  sets.push_back({"data.source", file.string()});
+  const auto read = Run(kInMemory, sets);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(memory->model, read->model);
+  EXPECT_NE(Why(kInMemory, {{"data.store", "disk"}}).find("in memory already"), std::string::npos);
+  EXPECT_NE(Why(kInMemory, {{"privacy.adjacency", "add-remove"}}).find("data.rows"), std::string::npos);
+}
+
+TEST_F(DataRuns, TheLedgerKnowsRowsInMemoryByWhatTheyAre) {
+  const Offered all;
+  for (const char* source : {"memory:mine", "memory:yours"}) {
+    const auto offer = OfferedRows::Offer(source, all.rows());
+    const auto run = Run(kInMemory, {{"data.source", source}}, true);
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    std::ifstream config(run->folder / "config.toml"), certificate(run->folder / "certificate.json");
+    std::ostringstream text;
+    text << config.rdbuf() << certificate.rdbuf();
+    EXPECT_EQ(text.str().find(MemoryDigest(source)), std::string::npos);
+  }
+  const auto sets = DataLedger::Read(folder_ / "ledger.db");
+  ASSERT_TRUE(sets.ok());
+  ASSERT_EQ(sets->size(), 1U);
+  EXPECT_EQ(sets->front().runs.size(), 2U);
+  EXPECT_NE(Why(kInMemory).find("hand them over again"), std::string::npos);
 }
 
 }  // namespace
