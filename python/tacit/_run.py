@@ -337,6 +337,8 @@ def _with_data(config: _tacit.Config, data: Any, test: Any) -> "tuple[Optional[D
     elif data is not None:
         rows = as_data(data)
         config.set("data.source", rows.source)
+        if rows.name and not config.get("data.id"):
+            config.set("data.id", rows.name)
         config.set("data.features", int(rows.shape[1]))
         # Where it is hidden how many records there are, that number must come from the config.
         hidden = config.get("privacy.adjacency") == "add-remove" or config.get("privacy.unit") == "person"
@@ -358,8 +360,8 @@ def plan(config: ConfigLike = None, *, data: Any = None, **settings: Any) -> Pla
     """What a run would do and cost, before any data is touched; arguments as for :func:`train`.
 
     >>> import tacit
-    >>> tacit.plan(data="synthetic-logistic", epsilon=1.0, algorithm="fedavg", unit="client", clients=100)["algorithm"]
-    'fedavg'
+    >>> tacit.plan(data="synthetic-logistic", epsilon=1.0, algorithm="dp-fedavg", unit="client", clients=100)["algorithm"]
+    'dp-fedavg'
     """
     resolved = resolve(config, settings)
     _with_data(resolved, data, None)

@@ -28,16 +28,16 @@ def test_a_certificate_that_was_changed_does_not_hold(run):
 
 def test_runs_on_the_same_rows_add_up(run, rows):
     ledger = tacit.Ledger()
-    first = ledger.epsilon("memory:plane 400x5")
+    first = ledger.epsilon("plane")
     tacit.train(data=tacit.Data(*rows[:2], name="another name"), epsilon=2.0, rounds=5)
-    assert ledger.epsilon("memory:plane 400x5") > first  # the same rows, whatever they are called
-    assert [d["data"] for d in ledger.data_sets] == ["memory:plane 400x5"]
+    assert ledger.epsilon("plane") > first  # the same rows, whatever they are called
+    assert [d["data"] for d in ledger.data_sets] == ["plane"]
     assert run.ledger[0]["state"] == "settled" and max(run.ledger[0]["epsilon"]) <= 2.0
 
 
 def test_a_limit_refuses(rows):
     data = tacit.Data(*rows[:2], name="few")
-    tacit.Ledger().limit("memory:few 400x5", 1.0)
+    tacit.Ledger().limit("few", 1.0)
     with pytest.raises(tacit.BudgetError, match="limit"):
         tacit.train(data=data, epsilon=2.0, rounds=5)
     tacit.train(data=data, epsilon=0.9, rounds=5)

@@ -75,7 +75,7 @@ def test_wrong_gradients_cost_nothing(line, gradients, client):
         assert s.epsilon == 0.0
 
 
-@pytest.mark.parametrize("bad", [{"epsilon": 0.0}, {"clip": 0.0}, {"rounds": 0}, {"delta": 1.0}, {"name": "a/b"}])
+@pytest.mark.parametrize("bad", [{"epsilon": -1.0}, {"clip": 0.0}, {"rounds": 0}, {"delta": 1.0}, {"name": "a/b"}])
 def test_wrong_settings(line, bad):
     with pytest.raises(tacit.ConfigError):
         tacit.Session(line, **{"dimension": 3, "epsilon": 1.0, "keep": False, **bad})
