@@ -21,6 +21,7 @@ NB_MODULE(_tacit, m) {  // NOLINT: as nanobind has it
   namespace py = tacit::python;
   m.doc() = "The engine; what people use is in the package tacit around it.";
   m.attr("version") = TACIT_VERSION;
+  nanobind::set_leak_warnings(false);      // tracebacks that an interpreter keeps to its end are no leaks
   nanobind::register_exception_translator(py::Translate);
   py::AddConfig(m);
   py::AddRuns(m);
