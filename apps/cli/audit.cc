@@ -23,8 +23,10 @@ std::string MeasuredText(const AuditReport& r) {
 }
 
 std::string Verdict(const AuditReport& r) {
+  if (r.overdrawn()) return "BROKEN: a run gave away more than its ledger was charged for";
   if (r.broken()) return "BROKEN";
   if (r.claim_broken()) return r.certain() ? "claim disproved, with certainty" : "claim disproved";
+  if (r.claim_broken_if_gaussian()) return "claim disproved, if the trade-off is Gaussian";
   if (std::isinf(r.certified)) return "nothing is certified";
   return "holds";
 }
@@ -47,8 +49,9 @@ Status Show(const AuditReport& r, const std::vector<std::string>& changes, const
       {"errors", fmt::format("{} of {} runs without the canary taken for one with it, {} of {} the other way",
                              Grouped(r.middle.above0), Grouped(r.middle.runs0),
                              Grouped(r.middle.runs1 - r.middle.above1), Grouped(r.middle.runs1))});
-  table.Add({"canary", r.canary + (r.reach > 0 ? fmt::format(", which moves {:.0f} % of what is charged",
-                                                             100 * std::min(1.0, r.reach))
+  table.Add({"canary", r.canary + (r.reach > 0 ? fmt::format(", which moves {:.0f} % of what is charged, and "
+                                                             "{:.0f} % in the run with the most",
+                                                             100 * r.reach, 100 * r.most_reach)
                                                : "")});
   table.Add({"attack", r.attack + (a.thorough ? "" : " (--quick)")});
   table.Add({"verdict", Verdict(r)});
@@ -121,7 +124,7 @@ Result<int> Run(const Common& common, const Arguments& a) {
   TACIT_TRY(const std::vector<Assignment> sets, common.Assignments());
   std::error_code ignored;
   std::filesystem::path file = a.where, folder;
-  if (!std::filesystem::is_regular_file(file, ignored)) {
+  if (!std::filesystem::is_regular_file(file, ignored) && file.extension() != ".toml") {
     TACIT_TRY(folder, FindRun(a.where));
     file = folder / "config.toml";
   }
@@ -193,12 +196,16 @@ void AddAudit(CLI::App& app, Invocation& run) {
       "on ε. No data of anybody is read. If the bound is above what is certified, the exit code is 8.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("config", a->where, "an experiment file, or a run folder")->type_name("CONFIG|RUN");
-  verb->add_flag("--all", a->all, "audit every algorithm in every mode instead");
-  verb->add_option("--only", a->only, "with --all: those whose name contains this")->type_name("TEXT");
+  CLI::Option* all = verb->add_flag("--all", a->all, "audit every algorithm in every mode instead");
+  verb->add_option("--only", a->only, "with --all: those whose name contains this")
+      ->type_name("TEXT")
+      ->needs(all);
   verb->add_flag("--quick", a->quick, "20,000 runs of at most 64 rounds (the default)");
   verb->add_flag("--thorough", a->thorough, "a million runs of all rounds; goes on where it was stopped")
       ->excludes("--quick");
-  verb->add_flag("--one-run", a->one, "one run instead, in which all of 2,000 clients have a canary");
+  CLI::Option* one =
+      verb->add_flag("--one-run", a->one, "one run instead, in which all of 2,000 clients have a canary")
+          ->excludes(all);
   verb->add_option("--runs", a->runs, "runs in each world that judge, instead; with --one-run: clients")
       ->type_name("N")
       ->check(CLI::Range(100, 100000000));
@@ -208,7 +215,9 @@ void AddAudit(CLI::App& app, Invocation& run) {
   verb->add_option(
           "--state", a->state,
           "file that keeps where the audit stands; with --thorough NAME.audit.json, of the config or run")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(all)
+      ->excludes(one);
   verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
 }
 

@@ -127,10 +127,11 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
   const bool persons = config_.privacy.unit == "person";
   const std::size_t each = facts_.rows / facts_.clients, unit = RecordsOfUnit(config_);
   const bool all = everywhere || s.plan.by_client();
+  std::vector<std::size_t> there;
   for (std::size_t i = 0; i < facts_.rows; ++i) {
     const bool target = i / each < canaries.size() && i % each < (all ? each : unit);
     const Canary::Record null, &record = target ? canaries[i / each] : null;
-    if (!record.there) continue;
+    if (record.there) there.push_back(i);
     if (record.row.empty())
       rows.value.insert(rows.value.end(), rows.features, 0.0);
     else
@@ -139,8 +140,17 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
     if (persons) rows.person.push_back(static_cast<std::uint32_t>(i / unit));
   }
   TACIT_TRY(s.partition, PartitionRows(config_, facts_, std::move(rows)));
-  if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
   if (s.plan.by_records) SetWeights(s.plan, FactsOf(s.partition, facts_.classes).records);
+  if (there.size() < facts_.rows) {
+    // Who is not there leaves a gap: everybody else is where they were, and what is public is the same.
+    std::vector<std::size_t> begin;
+    for (const std::size_t b : s.partition.begin)
+      begin.push_back(
+          static_cast<std::size_t>(std::lower_bound(there.begin(), there.end(), b) - there.begin()));
+    Dataset kept = Select(s.partition.data, there);
+    s.partition = {.data = std::move(kept), .begin = std::move(begin), .columns = {}};
+  }
+  if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
   TACIT_TRY(s.objective, BuildObjective(config_, facts_));
   if (variation_.objective) s.objective = variation_.objective(std::move(s.objective));
   TACIT_TRY(s.regularizer, BuildRegularizer(config_));
@@ -171,7 +181,10 @@ Status Arena::Set(const Canary& canary) {
     echo_[b]->samples = !sampled_;
   }
   if (!sampled_ || by_messages()) return Ok{};
-  TACIT_TRY(rest_, MakeStage({}, true, real_[0]->session->mechanism.get()));
+  // Whom a sample of clients does not have is not there; a record that is not drawn leaves null ones.
+  Canary::Record none;
+  none.there = !plan_->secret();
+  TACIT_TRY(rest_, MakeStage({none}, true, real_[0]->session->mechanism.get()));
   rest_->samples = false;
   return Ok{};
 }
@@ -211,10 +224,17 @@ std::vector<Canary> Arena::Candidates() const {
   const char* unit = config_.privacy.unit == "person" ? "person" : plan_->by_client() ? "client" : "record";
   if (adjacency_ == Adjacency::kReplaceOne)
     for (const auto& pair : pairs) out.push_back({pair, fmt::format("one {} against its opposite", unit)});
+  // The term of a client that is left out is 0. That of one with null records is not, where its update has a
+  // penalty or a control variate in it: only a client without any has none.
+  const bool left_out = adjacency_ == Adjacency::kZeroOut && plan_->by_client();
   for (const auto& pair : pairs) {
-    const Canary::Record null{.row = {}, .label = 0, .there = adjacency_ != Adjacency::kAddOrRemove};
-    out.push_back(
-        {{null, pair[1]}, fmt::format("one {} against {}", unit, null.there ? "a null one" : "its absence")});
+    const Canary::Record null{
+        .row = {}, .label = 0, .there = adjacency_ != Adjacency::kAddOrRemove && !left_out};
+    out.push_back({{null, pair[1]},
+                   fmt::format("one {} against {}", unit,
+                               left_out     ? "one that contributes nothing"
+                               : null.there ? "a null one"
+                                            : "its absence")});
   }
   return out;
 }
@@ -254,6 +274,7 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
     ByMessages(real, out);
     return out;
   }
+  out.charged = Charged(real);
   const auto echo = [&](Stage& stage) -> Status {
     stage.echo->Follow(real.transcript);
     return stage.Launch(seed);
@@ -262,9 +283,15 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
     TACIT_OK(echo(*rest_));
     TACIT_OK(echo(*echo_[0]));
     TACIT_OK(echo(*echo_[1]));
-    const bool parted = echo_[0]->echo->parted() || echo_[1]->echo->parted() || rest_->echo->parted();
-    Compare(real.transcript, echo_[0]->transcript, echo_[1]->transcript, parted, world, out);
-    if (parted) return out;
+    const bool without = rest_->echo->parted();
+    const std::array<bool, 2> parted = {echo_[0]->echo->parted(), echo_[1]->echo->parted()};
+    if (without || parted[0] || parted[1]) {
+      // Which world can have made releases of this shape, by a sample with the target or without it.
+      const bool zero = !without || !parted[0], one = !without || !parted[1];
+      out.likelihood = zero == one ? 0.0 : one ? kCertain : -kCertain;
+      return out;
+    }
+    Compare(real.transcript, echo_[0]->transcript, echo_[1]->transcript, false, world, out);
     // In a round the target is drawn or not; of all its releases together.
     out.likelihood = 0;
     const Transcript& t = real.transcript;
@@ -294,6 +321,14 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
   else
     Compare(own, other.transcript, own, other.echo->parted(), world, out);
   return out;
+}
+
+double Arena::Charged(const Stage& real) const {
+  if (!plan_->account) return real.session->book->account(kTarget).spent().value();
+  double sum = 0;
+  for (const Accountant::Line& line : plan_->account->lines())
+    sum += static_cast<double>(line.count) * 2 * ZcdpCost(line.event).value();  // ρ = μ²/2, samples or not
+  return sum;
 }
 
 void Arena::Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted,
@@ -357,16 +392,13 @@ Result<Arena::Crowd> Arena::RunCrowd(std::uint32_t clients) const {
   TACIT_TRY(crowd.facts_, FactsWithoutData(crowd.config_));
   TACIT_TRY(Plan plan, MakePlan(crowd.config_, crowd.facts_));
   crowd.plan_ = std::make_unique<Plan>(std::move(plan));
-  Crowd out;
+  Crowd out{
+      .coin = {}, .likelihood = {}, .certified = crowd.plan_->certified_epsilon, .delta = crowd.plan_->delta};
   std::vector<Canary::Record> mixed;
   Stream coins({seed_, Purpose::kTest, 2, 0});
   for (std::uint32_t i = 0; i < clients; ++i) {
     out.coin.push_back(coins.Below(2) == 1);
     mixed.push_back(canary_.world[out.coin.back() ? 1 : 0]);
-    if (!mixed.back().there)
-      return Fail(
-          Code::kUnsupported,
-          "auditing in one run takes clients that all have as many records; audit add-remove with many runs");
   }
   TACIT_TRY(const std::unique_ptr<Stage> real, crowd.MakeStage(mixed, false, nullptr));
   const std::uint64_t seed = coins();

@@ -44,6 +44,9 @@ struct Sighting {
   // both worlds along the line of the nearest that is not. At most kFeatures of them.
   Vec features;
   double strength = 0;  // Σ_k ‖m₁ − m₀‖²/σ²: μ² of what the canary did to this run
+  // What the target's account was charged for it, by the ledger of this run; in a run with secret samples,
+  // what the plan charges if the unit is in every one of them. The strength of no run may be above it.
+  double charged = kInf;
 };
 
 class Arena {
@@ -67,6 +70,7 @@ class Arena {
   struct Crowd {
     std::vector<bool> coin;
     std::vector<double> likelihood;
+    double certified = kInf, delta = 0;  // ε of the run with so many clients
   };
   Result<Crowd> RunCrowd(std::uint32_t clients) const;
 
@@ -88,6 +92,7 @@ class Arena {
   void Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted, int world,
                Sighting& out) const;
   void ByMessages(const Stage& real, Sighting& out) const;
+  double Charged(const Stage& real) const;
 
   Config config_;
   const std::uint64_t seed_;

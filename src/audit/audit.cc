@@ -110,8 +110,14 @@ Judge Appoint(const std::vector<Sighting>& zero, const std::vector<Sighting>& on
   return best;
 }
 
-std::string Identity(const Config& config, const AuditOptions& o) {
+// first: what this program makes of the first runs. Another that makes other runs of the same config does
+// not go on with its state, and does not show its result.
+std::string Identity(const Config& config, const AuditOptions& o, const std::array<Sighting, 2>& first) {
   Sha256 hash;
+  for (const Sighting& s : first) {
+    const double figures[] = {s.likelihood, s.strength, s.charged};
+    hash.Add(std::span<const double>(figures));
+  }
   for (const std::byte b : ConfigDigest(config)) hash.Add(fmt::format("{} ", static_cast<unsigned>(b)));
   hash.Add(fmt::format("{} {} {} {}", o.seed, o.explore, o.measure, o.alpha));
   std::string text;
@@ -128,6 +134,7 @@ Counts CountsOf(const json& j) {
 struct Standings {
   Judge judge;
   Counts tail, middle;
+  double most_reach = 0;
   std::uint32_t done = 0;  // runs in each world that were judged
   double seconds = 0;
 };
@@ -140,13 +147,15 @@ Status Keep(const Standings& s, const std::string& identity, const std::filesyst
                   {"thresholds", {s.judge.tail, s.judge.middle}},
                   {"tail", CountsJson(s.tail)},
                   {"middle", CountsJson(s.middle)},
+                  {"most_reach", s.most_reach},
                   {"done", s.done},
                   {"seconds", s.seconds}};
   return WriteWhole(file, j.dump() + "\n");
 }
 
 // nullopt: there is none, and the audit begins.
-Result<std::optional<Standings>> Return(const std::string& identity, const std::filesystem::path& file) {
+Result<std::optional<Standings>> Return(const std::string& identity, std::uint32_t most,
+                                        const std::filesystem::path& file) {
   std::error_code ec;
   if (file.empty() || !std::filesystem::exists(file, ec)) return std::optional<Standings>();
   TACIT_TRY(const std::string text, ReadWhole(file));
@@ -155,8 +164,8 @@ Result<std::optional<Standings>> Return(const std::string& identity, const std::
     if (j.at("identity").get<std::string>() != identity)
       return Fail(
           Code::kInvalidArgument,
-          "{}: is the state of another audit (other config, seed or number of runs); name another file "
-          "with --state, or remove it",
+          "{}: is the state of another audit (other config, seed, number of runs or program); name another "
+          "file with --state, or remove it",
           file.string());
     Standings s;
     s.judge = {.learned = j.at("learned").get<bool>(),
@@ -165,8 +174,15 @@ Result<std::optional<Standings>> Return(const std::string& identity, const std::
                .middle = j.at("thresholds").at(1).get<double>()};
     s.tail = CountsOf(j.at("tail"));
     s.middle = CountsOf(j.at("middle"));
+    s.most_reach = j.at("most_reach").get<double>();
     s.done = j.at("done").get<std::uint32_t>();
     s.seconds = j.at("seconds").get<double>();
+    const auto possible = [&](const Counts& c) {
+      return c.runs0 == s.done && c.runs1 == s.done && c.above0 <= s.done && c.above1 <= s.done;
+    };
+    if (!possible(s.tail) || !possible(s.middle) || s.done > most)
+      return Fail(Code::kMalformed, "{}: counts runs that were not made; name another file with --state",
+                  file.string());
     return std::optional<Standings>(s);
   } catch (const json::exception&) {
     return Fail(Code::kMalformed, "{}: is no state of an audit; name another file with --state",
@@ -176,10 +192,9 @@ Result<std::optional<Standings>> Return(const std::string& identity, const std::
 
 }  // namespace
 
-bool AuditReport::claim_broken() const {
-  if (!claimed) return false;
-  return std::max(doubtless_epsilon,
-                  gaussian() ? EpsilonIfGaussian(doubtless_mu, Delta::Proven(delta)) : 0.0) > *claimed;
+bool AuditReport::claim_broken_if_gaussian() const {
+  return claim_broken() ||
+         (claimed && gaussian() && EpsilonIfGaussian(doubtless_mu, Delta::Proven(delta)) > *claimed);
 }
 
 namespace {
@@ -200,9 +215,11 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   const Plan& p = arena->plan();
   const Delta delta = Delta::Proven(p.delta);
   const std::uint64_t all = 2 * (static_cast<std::uint64_t>(o.explore) + o.measure);
-  const std::string identity = Identity(config, o);
+  TACIT_TRY(const Sighting first0, arena->Run(0, 0));
+  TACIT_TRY(const Sighting first1, arena->Run(1, 0));
+  const std::string identity = Identity(config, o, {first0, first1});
   Standings at;
-  TACIT_TRY(const std::optional<Standings> kept, Return(identity, o.state));
+  TACIT_TRY(const std::optional<Standings> kept, Return(identity, o.measure, o.state));
   // done: runs of which the result is known. fresh: those that this process made.
   const auto tell = [&](std::uint64_t done, std::uint64_t fresh) {
     const double each = fresh > 0 ? elapsed() / static_cast<double>(fresh) : 0.0;
@@ -214,6 +231,10 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
     return Fail(Code::kInterrupted, "the audit was interrupted after {} of {} runs{}", done, all,
                 o.state.empty() ? "" : "; the same command goes on with it");
   };
+  const auto note = [&](const Sighting& s) {
+    if (s.strength > 0 && s.charged < kInf)
+      at.most_reach = std::max(at.most_reach, std::min(1e6, std::sqrt(s.strength / s.charged)));
+  };
   constexpr std::uint32_t kChunk = 250;
   if (kept) {
     at = *kept;
@@ -222,6 +243,7 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
     for (std::uint32_t i = 0; i < o.explore; ++i) {
       for (const int world : {0, 1}) {
         TACIT_TRY(Sighting one, arena->Run(world, i));
+        note(one);
         seen[static_cast<std::size_t>(world)].push_back(std::move(one));
       }
       const std::uint64_t done = 2 * (static_cast<std::uint64_t>(i) + 1);
@@ -239,6 +261,7 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
     for (std::uint32_t i = at.done; i < until; ++i)
       for (const int world : {0, 1}) {
         TACIT_TRY(const Sighting one, arena->Run(world, o.explore + i));
+        note(one);
         const double score = at.judge.Score(one);
         (world == 0 ? tail.above0 : tail.above1) += score > at.judge.tail;
         (world == 0 ? middle.above0 : middle.above1) += score > at.judge.middle;
@@ -275,12 +298,14 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   r.claimed = p.claimed_epsilon;
   r.claim_source = p.claim_source;
   if (r.gaussian() && r.certified_mu > 0) r.reach = std::sqrt(arena->strength()) / r.certified_mu;
+  r.most_reach = at.most_reach;
   r.tail = at.tail, r.middle = at.middle;
-  r.epsilon = BoundsOf(at.tail, delta, o.alpha).epsilon;
-  r.mu = BoundsOf(at.middle, delta, o.alpha).mu;
+  // Two bounds, of which the better one counts: each has half of what both may err.
+  r.epsilon = BoundsOf(at.tail, delta, o.alpha / 2).epsilon;
+  r.mu = BoundsOf(at.middle, delta, o.alpha / 2).mu;
   r.gaussian_epsilon = EpsilonIfGaussian(r.mu, delta);
-  r.doubtless_epsilon = BoundsOf(at.tail, delta, kBeyondDoubt).epsilon;
-  r.doubtless_mu = BoundsOf(at.middle, delta, kBeyondDoubt).mu;
+  r.doubtless_epsilon = BoundsOf(at.tail, delta, kBeyondDoubt / 2).epsilon;
+  r.doubtless_mu = BoundsOf(at.middle, delta, kBeyondDoubt / 2).mu;
   r.seconds = at.seconds + elapsed();
   r.runs = all;
   r.alpha = o.alpha;
@@ -298,8 +323,7 @@ Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, 
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::abs(crowd.likelihood[a]) > std::abs(crowd.likelihood[b]);
   });
-  OneRunReport r{
-      .clients = clients, .certified = arena->plan().certified_epsilon, .delta = arena->plan().delta};
+  OneRunReport r{.clients = clients, .certified = crowd.certified, .delta = crowd.delta};
   // Guesses of those that the attacker is surest of. How many is fixed in advance, and three numbers are
   // tried.
   constexpr std::size_t kParts[] = {1, 4, 16};
@@ -313,7 +337,7 @@ Result<OneRunReport> AuditInOneRun(const Config& config, std::uint32_t clients, 
     };
     const double epsilon = bound(o.alpha);
     if (epsilon > r.epsilon || r.guesses == 0) r.guesses = guesses, r.right = right, r.epsilon = epsilon;
-    r.doubtless_epsilon = std::max(r.doubtless_epsilon, bound(kBeyondDoubt));
+    r.doubtless_epsilon = std::max(r.doubtless_epsilon, bound(kBeyondDoubtInOneRun));
   }
   r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
@@ -358,9 +382,12 @@ json ToJson(const AuditReport& r) {
           {"canary", r.canary},
           {"attack", r.attack},
           {"reach", r.reach > 0 ? json(r.reach) : json(nullptr)},
+          {"most_reach", r.most_reach > 0 ? json(r.most_reach) : json(nullptr)},
+          {"overdrawn", r.overdrawn()},
           {"counts", {{"tail", counts(r.tail)}, {"middle", counts(r.middle)}}},
           {"certificate_broken", r.broken()},
           {"claim_broken", r.claimed ? json(r.claim_broken()) : json(nullptr)},
+          {"claim_broken_if_gaussian", r.claimed ? json(r.claim_broken_if_gaussian()) : json(nullptr)},
           {"runs", r.runs},
           {"seconds", r.seconds}};
 }

@@ -27,7 +27,7 @@ struct AuditProgress {
 
 struct AuditOptions {
   std::uint32_t explore = 2000, measure = 8000;  // runs in each world: to choose by, and to judge
-  double alpha = 0.05;  // the bounds are wrong with at most this probability
+  double alpha = 0.05;  // one of the bounds, of ε and of μ, is wrong with at most this probability
   std::uint64_t seed = 42;
   // Where an audit stands between two runs, so that one that was killed goes on; it is never half written.
   // Empty: nowhere.
@@ -39,6 +39,8 @@ struct AuditOptions {
 // How sure one must be to say that a promise is broken: a bound that is exceeded at alpha is no news among
 // twenty audits.
 inline constexpr double kBeyondDoubt = 1e-4;
+// The same in one run, whose bound is never surer than a few δ.
+inline constexpr double kBeyondDoubtInOneRun = 1e-3;
 
 struct AuditReport {
   std::string algorithm, mode, unit, adjacency, mechanism, trust, canary, attack;
@@ -49,21 +51,29 @@ struct AuditReport {
   std::optional<double> claimed;  // ε that the paper claims
   std::string claim_source;
   double reach = 0;  // how far the canary moves what is released, over what is charged; 0: not known
+  double most_reach = 0;  // the same by the run in which it went furthest; more than 1: too little is charged
   Counts tail, middle;  // at the thresholds that promised the best bounds of ε and of μ
   double epsilon = 0;  // measured: at least, whatever the mechanism is
   double mu = 0;  // measured: at least
   double gaussian_epsilon = 0;  // ε of that μ, if the trade-off is Gaussian as the certificate has it
   double doubtless_epsilon = 0, doubtless_mu = 0;  // the same at kBeyondDoubt
-  double alpha = 0.05;  // of the measured figures
+  double alpha = 0.05;  // of the measured figures together
   double seconds = 0;
   std::uint64_t runs = 0;
 
   bool gaussian() const { return certified_mu < kInf; }
   // The measured ε that stands beside the certified one.
   double measured() const { return gaussian() ? std::max(epsilon, gaussian_epsilon) : epsilon; }
+  // Whether a run's releases were further apart in the two worlds than its ledger was charged for. That is no
+  // matter of chance.
+  bool overdrawn() const { return certified < kInf && most_reach > 1 + 1e-9; }
   // Whether what is certified, or claimed, was disproved beyond doubt.
-  bool broken() const { return doubtless_epsilon > certified || (gaussian() && doubtless_mu > certified_mu); }
-  bool claim_broken() const;
+  bool broken() const {
+    return overdrawn() || doubtless_epsilon > certified || (gaussian() && doubtless_mu > certified_mu);
+  }
+  bool claim_broken() const { return claimed && doubtless_epsilon > *claimed; }
+  // The same if the trade-off is Gaussian, as it is certified to be at most.
+  bool claim_broken_if_gaussian() const;
   bool certain() const {  // no error in any run
     return middle.above0 == 0 && middle.above1 == middle.runs1 && middle.runs1 > 0;
   }
@@ -78,7 +88,7 @@ struct OneRunReport {
   std::uint64_t clients = 0, guesses = 0, right = 0;  // m, r and v of the best of a few r
   double certified = kInf, delta = 0;
   double epsilon = 0;  // at least, at alpha
-  double doubtless_epsilon = 0;  // at kBeyondDoubt
+  double doubtless_epsilon = 0;  // at kBeyondDoubtInOneRun
   double seconds = 0;
   bool broken() const { return doubtless_epsilon > certified; }
 };

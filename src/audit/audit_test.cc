@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "experiment/files.h"
+
 namespace tacit {
 namespace {
 
@@ -83,7 +85,8 @@ TEST(Arena, TheSameNumberIsTheSameRun) {
   EXPECT_EQ((*arena)->Run(1, 5)->likelihood, first);
 }
 
-// All bounds of this test together are wrong with a probability of at most 5 %, and the seed is fixed.
+// All bounds of this test together are wrong with a probability of at most 5 %, and the seed is fixed. No run
+// moves more than is charged for it, and in certified mode the canary moves all of that where it can.
 TEST(Audit, NothingThatIsCertifiedIsBroken) {
   AuditOptions o = Few(300, 700);
   o.alpha = 0.05 / static_cast<double>(Subjects().size());
@@ -92,6 +95,9 @@ TEST(Audit, NothingThatIsCertifiedIsBroken) {
     EXPECT_FALSE(r.broken()) << s.name;
     EXPECT_LE(r.measured(), r.certified) << s.name;
     EXPECT_TRUE(r.mode != "certified" || std::isfinite(r.certified)) << s.name;
+    EXPECT_LE(r.most_reach, 1) << s.name;
+    const bool all = r.mode == "certified" && r.mechanism != "priv-unit" && s.name != "fcrn, once (option 3)";
+    EXPECT_TRUE(!all || r.most_reach > 0.99) << s.name << " " << r.most_reach;
   }
 }
 
@@ -117,6 +123,74 @@ TEST(Audit, DisprovesWhatPapersClaim) {
     EXPECT_EQ(r.certain(), certain) << name;
     EXPECT_FALSE(r.broken()) << name;
   }
+}
+
+// The better of two bounds counts, so that each has half of the error that both may make.
+TEST(Audit, BothBoundsHoldTogether) {
+  const AuditReport r = Found(SmallOf(Named("primal-dual")), Few(500, 2000));
+  const Delta delta = Delta::Proven(r.delta);
+  EXPECT_EQ(r.epsilon, BoundsOf(r.tail, delta, 0.025).epsilon);
+  EXPECT_EQ(r.mu, BoundsOf(r.middle, delta, 0.025).mu);
+  EXPECT_EQ(r.doubtless_epsilon, BoundsOf(r.tail, delta, kBeyondDoubt / 2).epsilon);
+  EXPECT_EQ(r.doubtless_mu, BoundsOf(r.middle, delta, kBeyondDoubt / 2).mu);
+}
+
+// With μ near 8 no error is seen in any number of runs that one can make, and they prove no ε of 15: only if
+// the trade-off is Gaussian do they.
+TEST(Audit, DoesNotCallDisprovedWhatFollowsFromAnAssumption) {
+  const AuditReport r = Found(SmallOf(Named("fedexp, local, paper"),
+                                      {{"algorithm.noise_multiplier", "0.7"}, {"algorithm.rounds", "8"}}),
+                              Few(300, 700));
+  ASSERT_TRUE(r.claimed);
+  EXPECT_GT(*r.claimed, 10);
+  EXPECT_TRUE(r.certain());
+  EXPECT_LT(r.epsilon, *r.claimed);
+  EXPECT_FALSE(r.claim_broken());
+  EXPECT_TRUE(r.claim_broken_if_gaussian());
+}
+
+// Neighbours that are none would accuse honest runs: a client that is left out contributes nothing at all,
+// whatever penalty or control variate the updates of clients with null records have in them.
+TEST(Audit, NeighboursAreThoseOfTheAdjacency) {
+  for (const char* algorithm : {"dp-fedavg", "dp-scaffold", "fedexp"})
+    for (const char* trust : {"local", "central"})
+      for (const char* adjacency : {"zero-out", "add-remove"}) {
+        const bool sampled = std::string_view(adjacency) == "add-remove";
+        if (sampled && std::string_view(trust) == "local") continue;  // who takes part is public there
+        const AuditReport r =
+            Found(SmallOf({"x", fmt::format("[data]\nsource = \"synthetic-linear\"\nrows = 12\nfeatures = 4\n"
+                                            "clients = 2\n[model]\nname = \"least-squares\"\nl2 = 0.5\n"
+                                            "[privacy]\nepsilon = 2.0\nunit = \"client\"\ntrust = \"{}\"\n"
+                                            "adjacency = \"{}\"\n[algorithm]\nname = \"{}\"\nrounds = 5\n{}",
+                                            trust, adjacency, algorithm,
+                                            sampled ? "allocation = \"static\"\nsampling = \"poisson\"\n"
+                                                      "sample_rate = 0.5\n"
+                                                    : "")}),
+                  Few(50, 100));
+        EXPECT_LE(r.most_reach, 1) << algorithm << " " << trust << " " << adjacency;
+        EXPECT_GT(r.most_reach, 0.99) << algorithm << " " << trust << " " << adjacency;
+      }
+}
+
+TEST(Audit, RefusesAStateThatCountsRunsThatWereNotMade) {
+  const Config config = SmallOf(Named("primal-dual"));
+  AuditOptions o = Few(100, 200);
+  o.state = std::filesystem::temp_directory_path() / fmt::format("tacit_counts_{}.json", ::getpid());
+  std::filesystem::remove(o.state);
+  Found(config, o);
+  nlohmann::json j = nlohmann::json::parse(*ReadWhole(o.state));
+  for (const auto& [key, value] : {std::pair<const char*, nlohmann::json>{"done", 5000},
+                                   {"tail", {200, 0, 200, 201}},
+                                   {"middle", {9, 0, 200, 200}},
+                                   {"weights", "none"}}) {
+    nlohmann::json forged = j;
+    forged[key] = value;
+    ASSERT_TRUE(WriteWhole(o.state, forged.dump()).ok());
+    const auto r = Audit(config, o);
+    ASSERT_FALSE(r.ok()) << key;
+    EXPECT_EQ(r.error().code, Code::kMalformed) << key;
+  }
+  std::filesystem::remove(o.state);
 }
 
 TEST(Audit, GoesOnWhereItWasStoppedWithTheSameResult) {
@@ -151,8 +225,7 @@ TEST(Audit, GoesOnWhereItWasStoppedWithTheSameResult) {
 TEST(OneRun, FindsTheNoiseThatIsThere) {
   const auto r = AuditInOneRun(SmallOf(Named("primal-dual"), {{"privacy.epsilon", "6"}}), 2000, {});
   ASSERT_TRUE(r.ok()) << r.error().message;
-  EXPECT_EQ(r->certified,
-            Found(SmallOf(Named("primal-dual"), {{"privacy.epsilon", "6"}}), Few(100, 100)).certified);
+  EXPECT_NEAR(r->certified, 6, 1e-6);
   EXPECT_GT(r->epsilon, 0.8);
   EXPECT_LT(r->epsilon, r->certified);
   const auto exposed = AuditInOneRun(SmallOf(Named("zcdp-nfl, paper")), 500, {});
@@ -161,8 +234,7 @@ TEST(OneRun, FindsTheNoiseThatIsThere) {
 }
 
 TEST(OneRun, SaysWhereItDoesNotApply) {
-  for (const char* name :
-       {"dp-fedavg, central", "dp-fed-sgd", "fedexp, PrivUnit", "primal-dual, add-remove"}) {
+  for (const char* name : {"dp-fedavg, central", "dp-fed-sgd", "fedexp, PrivUnit"}) {
     const auto r = AuditInOneRun(SmallOf(Named(name)), 100, {});
     ASSERT_FALSE(r.ok()) << name;
     EXPECT_EQ(r.error().code, Code::kUnsupported) << name;

@@ -2,6 +2,7 @@
 // another. Kept here alone. "Caught" means disproved beyond doubt (kBeyondDoubt): an honest run is accused
 // with a probability below 1e-4.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <utility>
@@ -78,16 +79,14 @@ TEST(Frauds, TheFrameAloneIsHonest) {
   EXPECT_GT(r.measured(), 0.6 * r.certified);
 }
 
-// One run is enough for a tenth of the noise, and does not accuse who is honest. With a small δ: this
-// method's bound has a part of the order of δ that no number of clients makes smaller than kBeyondDoubt at
-// 1e-5.
+// One run is enough for a tenth of the noise, and does not accuse who is honest.
 TEST(Frauds, ATenthOfTheNoiseInOneRun) {
   struct Tenth : Forged {
     void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
       Forged::Add(NoiseStd::Proven(sigma.value() / 10), noise, value, out);
     }
   };
-  const Config config = Small("unit = \"client\"\ndelta = 1e-7", kFedAvg);
+  const Config config = Small("unit = \"client\"", kFedAvg);
   const auto honest = AuditInOneRun(config, 2000, {}, With<Forged>()),
              found = AuditInOneRun(config, 2000, {}, With<Tenth>());
   ASSERT_TRUE(honest.ok() && found.ok());
@@ -190,6 +189,70 @@ TEST(Frauds, AForgottenFactorTwo) {
   const AuditReport r = Found(Small("adjacency = \"zero-out\"", "rounds = 3"), std::move(v));
   EXPECT_TRUE(r.broken()) << r.mu << " of " << r.certified_mu;
   EXPECT_FALSE(Found(Small("adjacency = \"zero-out\"", "rounds = 3")).broken());
+}
+
+// What is charged too little by so little that no number of guesses would show it: the ledger of the run and
+// the distance of its releases do.
+TEST(Frauds, AChargeThatIsOnePercentTooSmall) {
+  struct Cheap : Forged {
+    PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
+      return Forged::EventFor(L2Bound::Proven(0.99 * sensitivity.value()), sigma, dim);
+    }
+  };
+  for (const char* trust : {"local", "central"}) {
+    const Config config = Small(fmt::format("unit = \"client\"\ntrust = \"{}\"", trust), kFedAvg);
+    const AuditReport r = Found(config, With<Cheap>(), 500);
+    EXPECT_TRUE(r.overdrawn()) << trust;
+    EXPECT_TRUE(r.broken()) << trust;
+    EXPECT_NEAR(r.most_reach, 1 / 0.99, 1e-6) << trust;
+    EXPECT_FALSE(Found(config, {}, 500).overdrawn()) << trust;
+  }
+}
+
+TEST(Frauds, AChargeThatIsForgottenInOneRound) {
+  struct Forgetful : Forged {
+    PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override {
+      // The target is the first of two clients; the plan asks too, before all rounds.
+      const bool forgotten = asked_++ % 6 == 2;
+      return Forged::EventFor(forgotten ? L2Bound::Proven(1e-9) : sensitivity, sigma, dim);
+    }
+    mutable std::size_t asked_ = 0;
+  };
+  const AuditReport r = Found(Small("unit = \"client\"", kFedAvg), With<Forgetful>(), 500);
+  EXPECT_TRUE(r.overdrawn()) << r.most_reach;
+}
+
+// The same where the sample is secret: by guesses alone 20,000 runs do not show it.
+TEST(Frauds, AForgottenFactorTwoUnderSecretSamples) {
+  const Config config = Small("unit = \"client\"\ntrust = \"central\"\nadjacency = \"zero-out\"",
+                              "name = \"dp-fedavg\"\nallocation = \"static\"\nrounds = 3\nsampling = "
+                              "\"poisson\"\nsample_rate = 0.5");
+  Variation v;
+  v.adjacency = Adjacency::kReplaceOne;
+  const AuditReport r = Found(config, std::move(v), 500);
+  EXPECT_TRUE(r.overdrawn());
+  EXPECT_NEAR(r.most_reach, 2, 1e-6);
+  EXPECT_FALSE(Found(config, {}, 500).broken());
+}
+
+// Whoever mends the code, or breaks it, is not shown what an earlier program found.
+TEST(Frauds, AStateOfAnHonestProgram) {
+  struct Half : Forged {
+    void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
+      Forged::Add(NoiseStd::Proven(sigma.value() / 2), noise, value, out);
+    }
+  };
+  AuditOptions o;
+  o.explore = 100, o.measure = 200;
+  o.state = std::filesystem::temp_directory_path() / fmt::format("tacit_frauds_{}.json", ::getpid());
+  std::filesystem::remove(o.state);
+  const Config config = Small("unit = \"client\"", kFedAvg);
+  ASSERT_TRUE(Audit(config, o, With<Forged>()).ok());
+  EXPECT_TRUE(Audit(config, o, With<Forged>()).ok());
+  const auto other = Audit(config, o, With<Half>());
+  std::filesystem::remove(o.state);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("another audit"), std::string::npos) << other.error().message;
 }
 
 // Noise for a secret sample, and a sample that everybody sees.
