@@ -12,6 +12,7 @@
 #include "experiment/run.h"
 #include "experiment/verify.h"
 #include "rows.h"
+#include "trained.h"
 
 namespace tacit::python {
 namespace {
@@ -74,25 +75,6 @@ class Watcher {
   std::exception_ptr raised_;
   Clock::time_point last_;
 };
-
-// A run that ended in this process, or was read back from its folder.
-struct Trained {
-  SavedRun saved;
-  std::string result, certificate, plan;      // JSON
-  bool interrupted = false;
-  std::vector<std::pair<std::uint32_t, Metrics>> trace;
-};
-
-Trained Keep(RunResult r, const Config& config) {
-  Trained t;
-  t.result = ToJson(r, config).dump();
-  t.certificate = CertificateJson(Certificate(r, config));
-  t.plan = ToJson(r.plan).dump();
-  t.interrupted = r.interrupted;
-  t.trace = std::move(r.trace);
-  t.saved = {.folder = std::move(r.folder), .config = config, .model = std::move(r.model)};
-  return t;
-}
 
 class Offers {
  public:
@@ -175,6 +157,17 @@ std::string ToText(const Verification& v) {
 }
 
 }  // namespace
+
+Trained Keep(RunResult r, const Config& config) {
+  Trained t;
+  t.result = ToJson(r, config).dump();
+  t.certificate = CertificateJson(Certificate(r, config));
+  t.plan = ToJson(r.plan).dump();
+  t.interrupted = r.interrupted;
+  t.trace = std::move(r.trace);
+  t.saved = {.folder = std::move(r.folder), .config = config, .model = std::move(r.model)};
+  return t;
+}
 
 void AddRuns(nb::module_& m) {
   nb::class_<Rows>(m, "Rows", "Arrays that a run may read; kept alive and never copied.")
