@@ -236,6 +236,7 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
       at.most_reach = std::max(at.most_reach, std::min(1e6, std::sqrt(s.strength / s.charged)));
   };
   constexpr std::uint32_t kChunk = 250;
+  if (!kept && !o.state.empty()) TACIT_OK(AtomicFile::Create(o.state));  // now rather than after an hour
   if (kept) {
     at = *kept;
   } else {

@@ -267,6 +267,47 @@ TEST(ForAudit, KeepsWhatTheGuaranteeIsMadeOf) {
   EXPECT_FALSE(changes.empty());
 }
 
+TEST(ForAudit, KeepsRatesOfSamplesAndSaysWhereItCannot) {
+  const auto small = [](const char* sample, const char* clients, std::string& said) {
+    auto c = ParseConfig(
+        fmt::format("[data]\nsource = \"synthetic-linear\"\nrows = 2000\nfeatures = 9\nclients = {}\n"
+                    "[model]\nname = \"least-squares\"\n[privacy]\nepsilon = 2.0\nunit = \"client\"\n"
+                    "trust = \"central\"\n[algorithm]\nname = \"dp-fedavg\"\nallocation = \"static\"\n"
+                    "sampling = \"fixed\"\nsample_clients = {}\n",
+                    clients, sample),
+        "s.toml", {});
+    EXPECT_TRUE(c.ok()) << c.error().message;
+    std::vector<std::string> changes;
+    const auto s = ForAudit(*c, 64, changes);
+    EXPECT_TRUE(s.ok());
+    for (const std::string& one : changes) said += one + "\n";
+    return std::pair(s->algorithm.sample_clients, s->data.clients);
+  };
+  std::string said;
+  using Pair = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(small("6", "10", said), (Pair{3, 5}));
+  EXPECT_EQ(small("100", "1000", said), (Pair{1, 10}));
+  EXPECT_EQ(said.find("rate"), std::string::npos) << said;
+  EXPECT_EQ(small("97", "1000", said), (Pair{1, 10}));
+  EXPECT_NE(said.find("rate of sampled clients 0.1 instead of 0.097"), std::string::npos) << said;
+}
+
+// Steps of (9) for four coordinates would be hundreds, and an audit would take hours.
+TEST(ForAudit, StepsByTheFormulaAreThoseOfTheGivenProblem) {
+  auto c = ParseConfig(
+      "[data]\nsource = \"synthetic-logistic\"\nrows = 32560\nfeatures = 123\nclients = 40\n"
+      "row_norm = \"unit\"\n[model]\nname = \"logistic\"\nl2 = 0.00123\npenalty = \"box\"\nradius = 0.5\n"
+      "[privacy]\nepsilon = 0.8\n[algorithm]\nname = \"fcrn\"\nmode = \"paper\"\ndesign = \"full\"\n"
+      "rounds = 3256\nsample_records = 1\nsolver_steps = 0\ncoordinates = 12\nallocation = \"static\"\n",
+      "f.toml", {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  std::vector<std::string> changes;
+  const auto small = ForAudit(*c, 64, changes);
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  EXPECT_GE(small->algorithm.solver_steps, 2u);
+  EXPECT_LE(small->algorithm.solver_steps, 40u);
+}
+
 TEST(ForAudit, PersonsKeepTheirRecords) {
   auto c = ParseConfig(
       "[data]\nsource = \"synthetic-logistic\"\nperson_column = \"who\"\nrecords_per_person = 3\n"

@@ -1,10 +1,31 @@
 // What is audited: a config made small, and a list of all algorithms.
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "audit/audit.h"
 #include "experiment/second_order_plan.h"
 
 namespace tacit {
+namespace {
+
+// A sample of so many among so many, in small whole numbers: at the same rate where there are such, and at
+// no lower one than the given elsewhere, unless that is below 1 in kMost.
+struct Few {
+  std::size_t sample, among;
+};
+constexpr std::size_t kMost = 1000;
+Few AtTheRateOf(std::size_t sample, std::size_t among) {
+  if (sample == 0 || sample >= among) return {1, 1};
+  const std::size_t by = std::gcd(sample, among);
+  if (among / by <= 50) return {sample / by, among / by};
+  return among < 2 * sample ? Few{1, 2} : Few{1, std::min(kMost, among / sample)};
+}
+std::string RateOf(std::size_t sample, double among) {
+  return fmt::format("{:.3g}", std::min(1.0, static_cast<double>(sample) / among));
+}
+
+}  // namespace
 
 std::size_t RecordsOfUnit(const Config& c) {
   if (c.privacy.unit != "person") return 1;
@@ -26,21 +47,25 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
   const bool network =
       a.name == "zcdp-nfl" || a.name == "dp-nfl" || a.name == "zcdp-grad-nfl" || a.name == "p-admm";
 
-  // Rates of samples stay, by whole numbers that are small.
   std::size_t clients = network ? 3 : 2, records = c.privacy.unit == "client" ? 1 : 2;
+  const auto facts = FactsWithoutData(given);
   if (a.sampling == "fixed" && a.sample_clients != 0) {
-    clients = std::max<std::size_t>(1, data.clients / a.sample_clients);
-    a.sample_clients = 1;
+    const Few few = AtTheRateOf(a.sample_clients, facts.ok() ? facts->clients : data.clients);
+    if (facts.ok())
+      say("rate of sampled clients", RateOf(a.sample_clients, static_cast<double>(facts->clients)),
+          RateOf(few.sample, static_cast<double>(few.among)));
+    clients = few.among;
+    a.sample_clients = few.sample;
   }
   const bool on_samples = (a.name == "fcrn" || a.name == "dp-fed-sgd") && a.record_sampling != "full";
   const bool batches = a.name == "dpd-ef21-2" && a.batch != 0 && c.privacy.unit != "client";
   if (on_samples || batches) {
     // Of how many records a client's sample is, where the config tells.
-    const auto facts = FactsWithoutData(given);
     const std::size_t sample = on_samples ? a.sample_records : a.batch;
     const double each = facts.ok() ? facts->mean_records() : 100.0;
-    records = std::max<std::size_t>(1, static_cast<std::size_t>(each / static_cast<double>(sample)));
+    records = std::clamp<std::size_t>(static_cast<std::size_t>(each / static_cast<double>(sample)), 1, kMost);
     say("records of a sample", sample, std::size_t{1});
+    say("rate of sampled records", RateOf(sample, each), RateOf(1, static_cast<double>(records)));
     (on_samples ? a.sample_records : a.batch) = 1;
   }
   if (c.privacy.adjacency == "add-remove") records = std::max<std::size_t>(records, 2);
@@ -70,6 +95,14 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
   if (!c.privacy.budgets.empty()) {
     c.privacy.epsilon = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
     c.privacy.budgets.clear();
+    changes.push_back(fmt::format("ε = {} for all, the largest of the clients' budgets", c.privacy.epsilon));
+  }
+  if (a.name == "fcrn" && a.solver_steps == 0 && facts.ok()) {
+    // (9) of the small problem would be hundreds of steps, where that of the given one is a few.
+    TACIT_TRY(const Plan plan, MakePlan(given, *facts));
+    a.solver_steps = std::max<std::size_t>(2, plan.second_order ? plan.second_order->options.steps : 0);
+    changes.push_back(fmt::format(
+        "{} steps of the solver, as many as the given problem has by (9) but at least 2", a.solver_steps));
   }
   c.privacy.noise = "replayable";
   say("rounds", a.rounds, std::min(a.rounds, rounds));
@@ -77,6 +110,8 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
   a.coordinates = std::min<std::size_t>(a.coordinates, c.data.features);
   a.participations = std::min(a.participations, a.rounds);
   if (network && c.network.topology != "ring") say("topology", c.network.topology, std::string("ring"));
+  if (!c.network.away.empty() || !c.network.leave.empty())
+    changes.emplace_back("peers that are never away and never leave");
   c.network = {};
   c.runtime.threads = 1;
   c.experiment = {};
