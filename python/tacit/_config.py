@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any, Mapping, Union
@@ -45,11 +46,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
+@functools.lru_cache(maxsize=None)
 def _short_names() -> "dict[str, list[str]]":
     names: "dict[str, list[str]]" = {}
     for option in options():
         names.setdefault(option["key"].split(".")[1], []).append(option["key"])
     return names
+
+
+@functools.lru_cache(maxsize=None)
+def _tables() -> "frozenset[str]":
+    return frozenset(o["key"].split(".")[0] for o in options())
 
 
 # Short names that several tables have, and the one that is meant.
@@ -67,7 +74,6 @@ def assign(config: _tacit.Config, key: str, value: Any) -> None:
 
     A table takes a mapping; ``algorithm``, ``model``, ``data`` and ``runtime`` also take the name of one.
     """
-    tables = {o["key"].split(".")[0] for o in options()}
     if isinstance(value, Mapping):
         for inner, v in value.items():
             assign(config, f"{key}.{inner}", v)
@@ -76,7 +82,7 @@ def assign(config: _tacit.Config, key: str, value: Any) -> None:
     if "." not in key:
         if key in _MEANT:
             key = _MEANT[key]
-        elif key in tables and isinstance(value, str):
+        elif key in _tables() and isinstance(value, str):
             key = f"{key}.name"
         else:
             found = _short_names().get(key, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Union, cast
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class Trace(Mapping[str, np.ndarray]):
         self._native = native
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._native.column(name)
+        return cast(np.ndarray, self._native.column(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._native.names)
@@ -343,7 +343,7 @@ def _with_data(config: _tacit.Config, data: Any, test: Any) -> "tuple[Optional[D
         # Where it is hidden how many records there are, that number must come from the config.
         hidden = config.get("privacy.adjacency") == "add-remove" or config.get("privacy.unit") == "person"
         if not hidden and config.get("data.rows") == 0:
-            config.set("data.rows", int(rows.shape[0]) - int(config.get("data.skip")))
+            config.set("data.rows", int(rows.shape[0]) - cast(int, config.get("data.skip")))
         if rows.clients is not None:
             config.set("data.split", "column")
             config.set("data.clients", int(rows.clients))

@@ -50,7 +50,7 @@ class Accountant:
 
     def compose(self, event: Union[str, Event], count: Optional[int] = None, **keys: Any) -> None:
         """Adds ``count`` releases of an event: its type and keys, or a mapping of them."""
-        one = dict(event) if isinstance(event, Mapping) else {"type": event}
+        one: "dict[str, Any]" = dict(event) if isinstance(event, Mapping) else {"type": event}
         one.update(keys)
         if count is not None:
             one["count"] = count
