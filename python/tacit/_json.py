@@ -1,4 +1,4 @@
-"""The engine's JSON, in which infinities are texts."""
+"""The engine's JSON, in which infinities are texts, and how an ε is printed."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ def _texts(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "inf" if value > 0 else "-inf" if value < 0 else "nan"
     return value
+
+
+def up(epsilon: float, digits: int = 4) -> str:
+    """So many digits, never below the value."""
+    if epsilon == 0 or not math.isfinite(epsilon):
+        return f"{epsilon:g}"
+    places = digits - 1 - math.floor(math.log10(epsilon))
+    text = f"{epsilon:.{digits}g}"
+    step = 10.0**-places
+    while float(text) < epsilon:
+        text = f"{float(text) + step:.{digits}g}"
+    return text

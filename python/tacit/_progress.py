@@ -7,6 +7,7 @@ import sys
 from typing import Any, Optional
 
 from . import _json
+from ._json import up
 
 
 def _headline(metrics: "dict[str, float]") -> str:
@@ -40,7 +41,7 @@ class Progress:
         if not (self.notebook or self.terminal):
             return
         part = round_ / max(1, rounds)
-        spent = "not private" if math.isinf(epsilon) else f"ε {_up(epsilon)}"
+        spent = "not private" if math.isinf(epsilon) else f"ε {up(epsilon)}"
         bar = "█" * round(30 * part)
         line = f"{bar:░<30} round {round_} of {rounds}, {spent}{self._headline}"
         if self.terminal:
@@ -63,14 +64,6 @@ class Progress:
         if self._drawn:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
-
-
-def _up(epsilon: float) -> str:
-    """Four digits, never below the value."""
-    if epsilon == 0:
-        return "0"
-    step = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
-    return f"{math.ceil(epsilon / step) * step:.4g}"
 
 
 class _Silent:

@@ -64,7 +64,7 @@ class Plan(Mapping[str, Any]):
     def __repr__(self) -> str:
         return (
             f"Plan({self['algorithm']}, {self['mode']} mode: {self['rounds']} rounds at {self['clients']} clients, "
-            f"ε ≤ {self.epsilon:.6g} at δ = {self.delta:g} for one {self['unit']})"
+            f"ε ≤ {_json.up(self.epsilon, 6)} at δ = {self.delta:g} for one {self['unit']})"
         )
 
 
@@ -121,7 +121,7 @@ class Certificate(Mapping[str, Any]):
         return _tacit.certificate_text(self._text)
 
     def __repr__(self) -> str:
-        return f"Certificate(ε = {self.epsilon:.6g} at δ = {self.delta:g} for one {self.unit})"
+        return f"Certificate(ε = {_json.up(self.epsilon, 6)} at δ = {self.delta:g} for one {self.unit})"
 
     def _repr_html_(self) -> str:
         return f"<pre>{_escape(self)}</pre>"
@@ -314,7 +314,7 @@ class Run:
     def __repr__(self) -> str:
         r = self.result
         measured = "".join(f", {k} {v:.4g}" for k, v in list(r["metrics"].items())[:2])
-        return f"Run({r['algorithm']}, {r['rounds']} rounds{measured}, ε = {self.epsilon:.6g})"
+        return f"Run({r['algorithm']}, {r['rounds']} rounds{measured}, ε = {_json.up(self.epsilon, 6)})"
 
     def _repr_html_(self) -> str:
         r = self.result
@@ -322,7 +322,7 @@ class Run:
             "algorithm": f"{r['algorithm']}, {r['mode']} mode",
             "rounds": f"{r['rounds']} of {r['rounds_planned']}",
             **{k: f"{v:.6g}" for k, v in r["metrics"].items()},
-            "ε certified": f"{self.epsilon:.6g} at δ = {self.certificate.delta:g} for one {self.certificate.unit}",
+            "ε certified": f"{_json.up(self.epsilon, 6)} at δ = {self.certificate.delta:g} for one {self.certificate.unit}",
             "folder": self.folder or "none",
         }
         body = "".join(f"<tr><th style='text-align:left'>{_escape(k)}</th><td>{_escape(v)}</td></tr>" for k, v in rows.items())
