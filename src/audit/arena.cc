@@ -27,6 +27,30 @@ double LogMix(double a, double b, double q) {
   return top + std::log((1 - q) * std::exp(a - top) + q * std::exp(b - top));
 }
 
+NoiseSums NoiseOf(const Transcript& t) {
+  NoiseSums n;
+  Vec z, sum;
+  double own = 0, releases = 0;
+  for (const Transcript::Release& r : t.releases) {
+    const View out = t.Out(r), mean = t.Mean(r);
+    const auto ends = [&](double v) { return std::abs(v) >= 0x1p30 * r.sigma; };  // the lattice does
+    if (!(r.sigma > 0) || std::any_of(mean.begin(), mean.end(), ends)) continue;
+    z.resize(r.dim);
+    for (std::size_t j = 0; j < r.dim; ++j) z[j] = (out[j] - mean[j]) / r.sigma;
+    const double square = NormSquared(z);
+    n.squares += square;
+    n.numbers += static_cast<double>(r.dim);
+    if (sum.empty()) sum.resize(r.dim);
+    if (r.dim != sum.size()) continue;
+    Axpy(1, z, sum);
+    own += square;
+    ++releases;
+  }
+  n.products = (NormSquared(sum) - own) / 2;
+  n.pairs = static_cast<double>(sum.size()) * releases * (releases - 1) / 2;
+  return n;
+}
+
 double Sane(double score) {
   if (std::isnan(score)) return 0;
   return std::clamp(score, -kCertain, kCertain);
@@ -275,6 +299,7 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
     return out;
   }
   out.charged = Charged(real);
+  out.noise = NoiseOf(real.transcript);
   const auto echo = [&](Stage& stage) -> Status {
     stage.echo->Follow(real.transcript);
     return stage.Launch(seed);

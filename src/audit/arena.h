@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "audit/statistics.h"
 #include "audit/tap.h"
 #include "experiment/session.h"
 
@@ -47,6 +48,7 @@ struct Sighting {
   // What the target's account was charged for it, by the ledger of this run; in a run with secret samples,
   // what the plan charges if the unit is in every one of them. The strength of no run may be above it.
   double charged = kInf;
+  NoiseSums noise;
 };
 
 class Arena {

@@ -135,6 +135,7 @@ struct Standings {
   Judge judge;
   Counts tail, middle;
   double most_reach = 0;
+  NoiseSums noise;
   std::uint32_t done = 0;  // runs in each world that were judged
   double seconds = 0;
 };
@@ -148,6 +149,7 @@ Status Keep(const Standings& s, const std::string& identity, const std::filesyst
                   {"tail", CountsJson(s.tail)},
                   {"middle", CountsJson(s.middle)},
                   {"most_reach", s.most_reach},
+                  {"noise", {s.noise.squares, s.noise.numbers, s.noise.products, s.noise.pairs}},
                   {"done", s.done},
                   {"seconds", s.seconds}};
   return WriteWhole(file, j.dump() + "\n");
@@ -175,6 +177,8 @@ Result<std::optional<Standings>> Return(const std::string& identity, std::uint32
     s.tail = CountsOf(j.at("tail"));
     s.middle = CountsOf(j.at("middle"));
     s.most_reach = j.at("most_reach").get<double>();
+    const json& n = j.at("noise");
+    s.noise = {n.at(0).get<double>(), n.at(1).get<double>(), n.at(2).get<double>(), n.at(3).get<double>()};
     s.done = j.at("done").get<std::uint32_t>();
     s.seconds = j.at("seconds").get<double>();
     const auto possible = [&](const Counts& c) {
@@ -232,6 +236,7 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
                 o.state.empty() ? "" : "; the same command goes on with it");
   };
   const auto note = [&](const Sighting& s) {
+    at.noise.Add(s.noise);
     if (s.strength > 0 && s.charged < kInf)
       at.most_reach = std::max(at.most_reach, std::min(1e6, std::sqrt(s.strength / s.charged)));
   };
@@ -300,13 +305,16 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   r.claim_source = p.claim_source;
   if (r.gaussian() && r.certified_mu > 0) r.reach = std::sqrt(arena->strength()) / r.certified_mu;
   r.most_reach = at.most_reach;
+  if (at.noise.numbers > 0) r.noise = std::sqrt(at.noise.squares / at.noise.numbers);
+  r.chance_of_so_little = ChanceOfSoLittle(at.noise);
+  r.shared_noise = SharedNoise(at.noise);
   r.tail = at.tail, r.middle = at.middle;
   // Two bounds, of which the better one counts: each has half of what both may err.
   r.epsilon = BoundsOf(at.tail, delta, o.alpha / 2).epsilon;
   r.mu = BoundsOf(at.middle, delta, o.alpha / 2).mu;
   r.gaussian_epsilon = EpsilonIfGaussian(r.mu, delta);
-  r.doubtless_epsilon = BoundsOf(at.tail, delta, kBeyondDoubt / 2).epsilon;
-  r.doubtless_mu = BoundsOf(at.middle, delta, kBeyondDoubt / 2).mu;
+  r.doubtless_epsilon = BoundsOf(at.tail, delta, kBeyondDoubt / 4).epsilon;
+  r.doubtless_mu = BoundsOf(at.middle, delta, kBeyondDoubt / 4).mu;
   r.seconds = at.seconds + elapsed();
   r.runs = all;
   r.alpha = o.alpha;
@@ -385,6 +393,9 @@ json ToJson(const AuditReport& r) {
           {"reach", r.reach > 0 ? json(r.reach) : json(nullptr)},
           {"most_reach", r.most_reach > 0 ? json(r.most_reach) : json(nullptr)},
           {"overdrawn", r.overdrawn()},
+          {"noise", r.noise},
+          {"shared_noise", r.shared_noise},
+          {"noise_short", r.noise_short()},
           {"counts", {{"tail", counts(r.tail)}, {"middle", counts(r.middle)}}},
           {"certificate_broken", r.broken()},
           {"claim_broken", r.claimed ? json(r.claim_broken()) : json(nullptr)},

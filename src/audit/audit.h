@@ -8,6 +8,7 @@
 // shared between releases. Which score and which thresholds is decided by the first runs; the others are
 // judged by them, so that Clopper–Pearson bounds hold as they are (statistics.h).
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -52,6 +53,8 @@ struct AuditReport {
   std::string claim_source;
   double reach = 0;  // how far the canary moves what is released, over what is charged; 0: not known
   double most_reach = 0;  // the same by the run in which it went furthest; more than 1: too little is charged
+  double noise = 1;  // std of what was added over what is stated; 1 also where that is not known
+  double chance_of_so_little = 1, shared_noise = 0;  // as in statistics.h
   Counts tail, middle;  // at the thresholds that promised the best bounds of ε and of μ
   double epsilon = 0;  // measured: at least, whatever the mechanism is
   double mu = 0;  // measured: at least
@@ -67,9 +70,14 @@ struct AuditReport {
   // Whether a run's releases were further apart in the two worlds than its ledger was charged for. That is no
   // matter of chance.
   bool overdrawn() const { return certified < kInf && most_reach > 1 + 1e-9; }
+  // Whether less noise was added than is stated, or the same noise to several releases, beyond doubt.
+  bool noise_short() const {
+    return certified < kInf && (chance_of_so_little < kBeyondDoubt / 4 || std::abs(shared_noise) > 5);
+  }
   // Whether what is certified, or claimed, was disproved beyond doubt.
   bool broken() const {
-    return overdrawn() || doubtless_epsilon > certified || (gaussian() && doubtless_mu > certified_mu);
+    return overdrawn() || noise_short() || doubtless_epsilon > certified ||
+           (gaussian() && doubtless_mu > certified_mu);
   }
   bool claim_broken() const { return claimed && doubtless_epsilon > *claimed; }
   // The same if the trade-off is Gaussian, as it is certified to be at most.

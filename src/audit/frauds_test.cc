@@ -235,6 +235,42 @@ TEST(Frauds, AForgottenFactorTwoUnderSecretSamples) {
   EXPECT_FALSE(Found(config, {}, 500).broken());
 }
 
+// Where samples are secret few runs show what one unit did, but all of them show the noise.
+TEST(Frauds, ATenthLessNoiseUnderSecretSamples) {
+  struct Less : Forged {
+    void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
+      Forged::Add(NoiseStd::Proven(0.9 * sigma.value()), noise, value, out);
+    }
+  };
+  const Config config = Small("unit = \"client\"\ntrust = \"central\"",
+                              "name = \"dp-fedavg\"\nallocation = \"static\"\nrounds = 3\nsampling = "
+                              "\"poisson\"\nsample_rate = 0.5");
+  const AuditReport r = Found(config, With<Less>(), 500);
+  EXPECT_TRUE(r.noise_short()) << r.noise;
+  EXPECT_TRUE(r.broken());
+  EXPECT_NEAR(r.noise, 0.9, 0.01);
+  const AuditReport honest = Found(config, {}, 500);
+  EXPECT_FALSE(honest.broken());
+  EXPECT_NEAR(honest.noise, 1, 0.01);
+}
+
+// Rounds that have the same noise and the same gradients give nothing away to a canary; the noise does.
+TEST(Frauds, AReusedSeedInRoundsThatAreAlike) {
+  struct Again : Forged {
+    void Draw(NoiseStd, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const override {
+      if (drawn_++ % 6 == 0) seed_ = rng.Bits();
+      NoiseRng same =
+          NoiseRng::Replayable({seed_, Purpose::kNoise, static_cast<std::uint32_t>(drawn_ % 2), 0});
+      Normals(dim, same, noise.real);
+    }
+    mutable std::uint64_t seed_ = 0;
+    mutable std::size_t drawn_ = 0;
+  };
+  const AuditReport r = Found(Small("unit = \"client\"", kFedAvg), With<Again>(), 500);
+  EXPECT_TRUE(r.noise_short()) << r.shared_noise;
+  EXPECT_GT(r.shared_noise, 5);
+}
+
 // Whoever mends the code, or breaks it, is not shown what an earlier program found.
 TEST(Frauds, AStateOfAnHonestProgram) {
   struct Half : Forged {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/special_functions/beta.hpp>
+#include <boost/math/special_functions/gamma.hpp>
 #include <cmath>
 
 #include "privacy/gdp.h"
@@ -57,6 +58,13 @@ LowerBounds BoundsOf(const Counts& c, Delta delta, double alpha) {
 double EpsilonIfGaussian(double mu, Delta delta) {
   return mu > 0 ? GdpEpsilon(Mu::Proven(mu), delta).lower : 0.0;
 }
+
+double ChanceOfSoLittle(const NoiseSums& n) {
+  if (!(n.numbers > 0)) return 1;
+  return boost::math::gamma_p(n.numbers / 2, n.squares / 2, Quiet());
+}
+
+double SharedNoise(const NoiseSums& n) { return n.pairs > 0 ? n.products / std::sqrt(n.pairs) : 0.0; }
 
 double OneRunProbability(std::uint64_t m, std::uint64_t r, std::uint64_t v, double epsilon, double delta) {
   const double q = 1 / (1 + std::exp(-epsilon)), n = static_cast<double>(r);

@@ -38,6 +38,21 @@ LowerBounds BoundsOf(const Counts&, Delta, double alpha);
 // The least ε at δ of a release that is exactly μ-Gaussian-DP; 0 for μ = 0.
 double EpsilonIfGaussian(double mu, Delta);
 
+// What was added to releases, in units of what was to be added: independent standard normal numbers, if all
+// is as stated. Only the auditor can know them, who has the values without noise.
+struct NoiseSums {
+  double squares = 0, numbers = 0;  // Σ z², and how many they are
+  double products = 0, pairs = 0;  // Σ z z′ over the same coordinate of two releases of a run, and how many
+  void Add(const NoiseSums& n) {
+    squares += n.squares, numbers += n.numbers, products += n.products, pairs += n.pairs;
+  }
+  bool operator==(const NoiseSums&) const = default;
+};
+// P[χ² ≤ squares]: how likely as little noise is, if it is as stated; 1 for none.
+double ChanceOfSoLittle(const NoiseSums&);
+// How far the products are from 0, in standard deviations (normal in the limit of many runs).
+double SharedNoise(const NoiseSums&);
+
 // All in one run (Steinke, Nasr, Jagielski 2023, Theorem 5.2). Each of m units has one of two values by a
 // fair coin of its own; the attacker sees what one run releases and guesses r of the m coins, v of them
 // right. If the release is (ε, δ)-DP for each unit, then with W ~ Bin(r, e^ε/(1 + e^ε)),

@@ -83,6 +83,24 @@ TEST(Bounds, CoverTheTruth) {
   EXPECT_GT(mean, 0.85);
 }
 
+TEST(Noise, IsJudgedByItsSquaresAndProducts) {
+  Stream normal({9, Purpose::kTest, 0, 0});
+  NoiseSums honest, small, shared;
+  for (int i = 0; i < 4000; ++i) {
+    const double a = normal.Normal(), b = normal.Normal();
+    honest.Add({a * a + b * b, 2, a * b, 1});
+    small.Add({0.81 * (a * a + b * b), 2, 0.81 * a * b, 1});
+    shared.Add({a * a + b * b, 2, a * a, 1});
+  }
+  EXPECT_GT(ChanceOfSoLittle(honest), 1e-3);
+  EXPECT_LT(ChanceOfSoLittle(small), 1e-9);
+  EXPECT_LT(std::abs(SharedNoise(honest)), 4);
+  EXPECT_GT(SharedNoise(shared), 50);
+  EXPECT_NEAR(ChanceOfSoLittle({2, 2, 0, 0}), 1 - std::exp(-1.0), 1e-12);  // χ² of two
+  EXPECT_EQ(ChanceOfSoLittle({}), 1);
+  EXPECT_EQ(SharedNoise({}), 0);
+}
+
 // By definition, over all outcomes of W.
 double ByDefinition(int m, int r, int v, double epsilon, double delta) {
   const double q = std::exp(epsilon) / (1 + std::exp(epsilon));
