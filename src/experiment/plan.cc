@@ -346,10 +346,11 @@ Status CheckConstants(const Config& c) {
           c.algorithm.batch, c.algorithm.proximal);
   }
   if (!by_client && c.privacy.trust != "local")
-    return Fail(
-        Code::kUnsupported,
-        "privacy.trust = \"central\": primal-dual has its noise at the clients; set it to local, or use "
-        "fedexp, dp-fedavg or dp-scaffold");
+    return Fail(Code::kUnsupported,
+                "privacy.trust = \"central\": {} with privacy.unit = \"{}\" has its noise at the clients; "
+                "set trust to "
+                "local, or unit to client with fedexp, dp-fedavg or dp-scaffold",
+                c.algorithm.name, c.privacy.unit);
   if (by_client) {
     if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove) &&
         (c.privacy.trust != "central" || c.algorithm.sampling != "poisson"))
