@@ -437,6 +437,24 @@ TEST_F(CliTest, EveryVerbHasHelpWithExamplesAndJson) {
   EXPECT_NE(Run({"options", "--markdown"}).out.find("| `epsilon` |"), std::string::npos);
 }
 
+TEST_F(CliTest, AnAuditThatWasKilledEndsWithTheSameFigures) {
+  const std::vector<std::string> verb = {"audit", Small(),   "--rounds", "2",     "--runs",
+                                         "20000", "--state", "a.json",   "--json"};
+  const pid_t child = Start(verb);
+  for (int i = 0; i < 6000 && !fs::exists(home_ / "a.json"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(fs::exists(home_ / "a.json"));
+  ::kill(child, SIGKILL);
+  Wait(child);
+  const Outcome rest = Run(verb);
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  fs::remove(home_ / "a.json");
+  const json one = json::parse(rest.out, nullptr, false), whole = json::parse(Run(verb).out, nullptr, false);
+  for (const char* figure : {"counts", "measured_epsilon", "most_reach", "noise", "shared_noise"})
+    EXPECT_EQ(one[figure], whole[figure]) << figure;
+  EXPECT_EQ(whole["certificate_broken"], false);
+}
+
 TEST_F(CliTest, ManualPagesOfEveryVerbAreWellFormed) {
   const json made = RunJson({"help", "--man", "man"});
   const std::string main = Slurp(home_ / "man/tacit.1");
