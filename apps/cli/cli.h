@@ -64,6 +64,8 @@ void AddVerify(CLI::App&, Invocation&);
 void AddAudit(CLI::App&, Invocation&);
 void AddSign(CLI::App&, Invocation&);
 void AddKeys(CLI::App&, Invocation&);
+void AddServe(CLI::App&, Invocation&);
+void AddJoin(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
 void AddBoard(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);

@@ -1,4 +1,4 @@
-// tacit keys: the keys that certificates are signed with.
+// tacit keys: the keys that certificates are signed with, and who is who between machines.
 #include <fcntl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "experiment/signature.h"
 #include "experiment/verify.h"
+#include "net/ca.h"
 
 namespace tacit::cli {
 namespace {
@@ -86,6 +87,91 @@ Result<int> Show(const Common& common, const std::string& file) {
   return 0;
 }
 
+Result<int> MakeCa(const Common& common, const NewAuthority& a) {
+  TACIT_OK(common.ExpectNoSets("keys"));
+  TACIT_OK(MakeAuthority(a));
+  const std::string ca = (a.folder / "ca.pem").string(), key = (a.folder / "ca.key").string(),
+                    crl = (a.folder / "crl.pem").string();
+  if (common.json) return PrintJson({{"authority", ca}, {"key", key}, {"revocations", crl}, {"days", a.days}});
+  fmt::print("authority    {}  (for everyone who takes part)\n", ca);
+  fmt::print("private key  {}  (keep it to yourself, and off the network)\n", key);
+  fmt::print("revoked      {}  (for the server)\n", crl);
+  return 0;
+}
+
+Result<int> MakeCertificate(const Common& common, const NewCertificate& n) {
+  TACIT_OK(common.ExpectNoSets("keys"));
+  TACIT_TRY(const IssuedFiles files, Issue(n));
+  const char* party = n.party == Party::kServer ? "server" : "client";
+  if (common.json)
+    return PrintJson({{"certificate", files.certificate.string()},
+                      {"key", files.key.string()},
+                      {"serial", files.serial},
+                      {"name", n.name},
+                      {"party", party},
+                      {"days", n.days}});
+  fmt::print("certificate  {}  ({} {}, {} days)\n", files.certificate.string(), party, n.name, n.days);
+  fmt::print("private key  {}  (for {} alone: hand it over safely)\n", files.key.string(), n.name);
+  return 0;
+}
+
+Result<int> TakeBack(const Common& common, const std::string& authority, const std::string& name) {
+  TACIT_OK(common.ExpectNoSets("keys"));
+  TACIT_TRY(const std::size_t count, Revoke(authority, name));
+  const std::string crl = (std::filesystem::path(authority) / "crl.pem").string();
+  if (common.json) return PrintJson({{"name", name}, {"revoked", count}, {"revocations", crl}});
+  fmt::print("{} certificate{} of {} revoked; servers with --crl {} turn them away from now on\n", count,
+             count == 1 ? "" : "s", name, crl);
+  return 0;
+}
+
+void AddParties(CLI::App* verb, Invocation& run) {
+  {
+    CLI::App* sub = AddVerb(*verb, run, "ca", "make an authority that vouches for machines",
+                            "  tacit keys ca ca                   ca/ca.pem, ca/ca.key, ca/crl.pem\n");
+    auto a = std::make_shared<NewAuthority>();
+    auto folder = std::make_shared<std::string>();
+    sub->add_option("folder", *folder, "folder of the authority")->required()->type_name("DIR");
+    sub->add_option("--name", a->name, "name in its certificate")->capture_default_str()->type_name("NAME");
+    sub->add_option("--days", a->days, "how long it is valid")->capture_default_str()->check(CLI::Range(1, 36500));
+    sub->callback([a, folder, &run] {
+      a->folder = *folder;
+      run.action = [a, &run] { return MakeCa(run.common, *a); };
+    });
+  }
+  {
+    CLI::App* sub = AddVerb(
+        *verb, run, "issue", "a certificate for a client or a server",
+        "  tacit keys issue north --ca ca                           north.pem and north.key\n"
+        "  tacit keys issue coordinator --ca ca --host train.example.org --host 192.0.2.1\n"
+        "\nWith --host it is a server's. The name is the client's id in every job.\n");
+    auto n = std::make_shared<NewCertificate>();
+    auto authority = std::make_shared<std::string>();
+    auto out = std::make_shared<std::string>(".");
+    sub->add_option("name", n->name, "who it is for")->required()->type_name("NAME");
+    sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
+    sub->add_option("--host", n->hosts, "a server's host name or address; may be repeated")->type_name("HOST");
+    sub->add_option("--out", *out, "folder for the two files")->capture_default_str()->type_name("DIR");
+    sub->add_option("--days", n->days, "how long it is valid")->capture_default_str()->check(CLI::Range(1, 3650));
+    sub->callback([n, authority, out, &run] {
+      n->authority = *authority;
+      n->folder = *out;
+      n->party = n->hosts.empty() ? Party::kClient : Party::kServer;
+      run.action = [n, &run] { return MakeCertificate(run.common, *n); };
+    });
+  }
+  {
+    CLI::App* sub = AddVerb(*verb, run, "revoke", "turn away the certificates issued to a name so far",
+                            "  tacit keys revoke north --ca ca\n");
+    auto name = std::make_shared<std::string>(), authority = std::make_shared<std::string>();
+    sub->add_option("name", *name, "whose certificates")->required()->type_name("NAME");
+    sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
+    sub->callback([name, authority, &run] {
+      run.action = [name, authority, &run] { return TakeBack(run.common, *authority, *name); };
+    });
+  }
+}
+
 }  // namespace
 
 void PassphraseOptions::Add(CLI::App* verb) {
@@ -105,7 +191,7 @@ Result<std::string> PassphraseOptions::Ask(const std::string& key) const {
 }
 
 void AddKeys(CLI::App& app, Invocation& run) {
-  CLI::App* verb = AddVerb(app, run, "keys", "keys to sign certificates with", "");
+  CLI::App* verb = AddVerb(app, run, "keys", "keys to sign certificates with, and certificates of machines", "");
   verb->require_subcommand(1);
   {
     CLI::App* sub = AddVerb(*verb, run, "new", "make a pair of keys (Ed25519)",
@@ -127,6 +213,7 @@ void AddKeys(CLI::App& app, Invocation& run) {
     sub->add_option("file", *file, "public key")->required()->type_name("PUBLIC.pem");
     sub->callback([file, &run] { run.action = [file, &run] { return Show(run.common, *file); }; });
   }
+  AddParties(verb, run);
 }
 
 }  // namespace tacit::cli

@@ -269,6 +269,8 @@ int Main(int argc, char** argv) {
   AddAudit(app, run);
   AddSign(app, run);
   AddKeys(app, run);
+  AddServe(app, run);
+  AddJoin(app, run);
   AddData(app, run);
   AddBoard(app, run);
   AddOptions(app, run);

@@ -34,39 +34,59 @@ struct Standing {
 
 class Checkpoint {
  public:
-  // clients: those that remember; none where they do not.
-  template <Coordinated A>
+  // clients: those that remember, or what a server knows of those elsewhere; none where there is nothing.
+  template <Coordinated A, class Client = typename A::Client>
   static Status Save(const std::filesystem::path& file, const Sha256::Digest& config, const Standing& at,
-                     typename A::Server& server, typename A::Down& down,
-                     std::span<typename A::Client> clients) {
+                     typename A::Server& server, typename A::Down& down, std::span<std::type_identity_t<Client>> clients) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     out.PutAll(server.State());
     out.PutAll(down.Fields());
-    if constexpr (Resumable<typename A::Client>)
-      for (typename A::Client& c : clients) out.PutAll(c.State());
+    if constexpr (Resumable<Client>)
+      for (Client& c : clients) out.PutAll(c.State());
     return out.Commit();
   }
 
   // Into a server and clients as the run's config makes them; accounts: how many pay; planned: numbers in
   // Standing::left. kNotFound: there is none.
-  template <Coordinated A>
+  template <Coordinated A, class Client = typename A::Client>
   static Result<Standing> Load(const std::filesystem::path& file, const Sha256::Digest& config,
                                std::size_t accounts, std::size_t planned, typename A::Server& server,
-                               typename A::Down& down, std::span<typename A::Client> clients) {
+                               typename A::Down& down, std::span<std::type_identity_t<Client>> clients) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
-    return Parse<A>(bytes, file.string(), config, accounts, planned, server, down, clients);
+    return Parse<A, Client>(bytes, file.string(), config, accounts, planned, server, down, clients);
   }
-  template <Coordinated A>
+  template <Coordinated A, class Client = typename A::Client>
   static Result<Standing> Parse(std::string_view bytes, const std::string& name, const Sha256::Digest& config,
                                 std::size_t accounts, std::size_t planned, typename A::Server& server,
-                                typename A::Down& down, std::span<typename A::Client> clients) {
+                                typename A::Down& down, std::span<std::type_identity_t<Client>> clients) {
     Reader in;
     TACIT_TRY(Standing at, in.Open(bytes, name, config, accounts, planned));
     bool ok = in.GetAll(server.State()) && in.GetAll(down.Fields());
-    if constexpr (Resumable<typename A::Client>)
+    if constexpr (Resumable<Client>)
       for (std::size_t i = 0; ok && i < clients.size(); ++i) ok = in.GetAll(clients[i].State());
     if (!ok || !in.rest.empty()) return NotOfThis(name);
+    return at;
+  }
+
+  // One client alone, in a process of its own; Standing::held is the answer that leaves with this checkpoint.
+  template <class Client>
+  static Status SaveClient(const std::filesystem::path& file, const Sha256::Digest& config,
+                           const Standing& at, Client& client) {
+    TACIT_TRY(Writer out, Writer::Create(file));
+    out.Header(config, at);
+    if constexpr (Resumable<Client>) out.PutAll(client.State());
+    return out.Commit();
+  }
+  template <class Client>
+  static Result<Standing> LoadClient(const std::filesystem::path& file, const Sha256::Digest& config,
+                                     std::size_t planned, Client& client) {
+    TACIT_TRY(const std::string bytes, ReadWhole(file));
+    Reader in;
+    TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, 1, planned));
+    bool ok = true;
+    if constexpr (Resumable<Client>) ok = in.GetAll(client.State());
+    if (!ok || !in.rest.empty()) return NotOfThis(file.string());
     return at;
   }
 

@@ -452,8 +452,9 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
   }
   for (const auto& [table, node] : root) {
     const std::string table_name(table.str());
-    if (table_name == "sweep" || table_name == "quick" || table_name == "claim" || table_name == "about")
-      continue;   // sweeps read these
+    if (table_name == "sweep" || table_name == "quick" || table_name == "claim" || table_name == "about" ||
+        table_name == "serve")
+      continue;   // sweeps and jobs read these
     const toml::table* keys = node.as_table();
     if (keys == nullptr) {
       for (const Section& s : Describe(config))

@@ -15,7 +15,7 @@ namespace tacit {
 
 // The mean of the clients' models, and (1/n) Σ‖mean − x_i‖².
 template <class Client>
-double MeanIterate(const std::vector<Client>& clients, Vec& mean) {
+double MeanIterate(std::span<Client> clients, Vec& mean) {
   Fill(mean, 0.0);
   for (const Client& c : clients) Axpy(1.0, c.iterate(), mean);
   Scale(1.0 / static_cast<double>(clients.size()), mean);
@@ -225,6 +225,8 @@ class DriveLoop {
       shown_ = Elapsed();
       epsilon_ = s_.plan.account
                      ? s_.plan.certified_epsilon  // of the whole plan: no part of it has one of its own
+                 : s_.link != nullptr
+                     ? s_.plan.EpsilonAfter(k)  // clients elsewhere pay by their own ledgers
                      : GdpEpsilon(Root(s_.book->largest_spent()), Delta::Proven(s_.plan.delta)).upper;
     }
     if (point) {
@@ -302,10 +304,13 @@ class DriveLoop {
   std::optional<Metrics> latest_;
 };
 
-// With a server. Cohort: the clients, where they remember; a ClientSource, where they do not.
+// With a server. Cohort: the clients, where they remember; a ClientSource, where they do not; a FarCohort,
+// where they are elsewhere.
 template <Coordinated A, class Cohort>
 class Drive final : public DriveLoop {
+  static constexpr bool kFar = std::is_same_v<Cohort, FarCohort>;
   static constexpr bool kRemember = std::is_same_v<Cohort, std::vector<typename A::Client>>;
+  using Kept = std::conditional_t<kFar, FarClient, typename A::Client>;  // in a checkpoint
 
  public:
   Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
@@ -315,14 +320,16 @@ class Drive final : public DriveLoop {
 
  private:
   unsigned threads() const override { return runtime_.threads(); }
-  std::span<typename A::Client> Remembering() {
-    if constexpr (kRemember)
+  std::span<Kept> Remembering() {
+    if constexpr (kFar)
+      return clients_.clients;
+    else if constexpr (kRemember)
       return clients_;
     else
       return {};
   }
   Status Go(std::size_t done, const Watcher& watcher) override {
-    if constexpr (kRemember)
+    if constexpr (kRemember || kFar)
       return done == 0 ? runtime_.Run(server_, clients_, who_, watcher)
                        : runtime_.Resume(server_, clients_, who_, watcher);
     else
@@ -338,7 +345,7 @@ class Drive final : public DriveLoop {
       Copy(server_.model(), mean_);
       return std::nullopt;
     } else {
-      return MeanIterate(clients_, mean_);
+      return MeanIterate(Remembering(), mean_);
     }
   }
   Metrics Measured() override {
@@ -356,11 +363,11 @@ class Drive final : public DriveLoop {
       line["clip"] = Number(s_.plan.clip * server_.clip_scale());
   }
   Status Save(const Standing& at) override {
-    return Checkpoint::Save<A>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
+    return Checkpoint::Save<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
                                Remembering());
   }
   Result<Standing> Load(std::size_t planned) override {
-    return Checkpoint::Load<A>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned, server_,
+    return Checkpoint::Load<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned, server_,
                                runtime_.down(), Remembering());
   }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -108,6 +109,17 @@ Result<std::string> ReadWhole(const std::filesystem::path& file, std::uintmax_t 
                 std::strerror(errno));
   if (!in.is_open()) return Fail(Code::kIo, "{}: cannot be opened; check its permissions", file.string());
   return bytes;
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status FolderLock::Take(const std::filesystem::path& folder) {
+  fd_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return Ok{};
+  return Fail(Code::kIo, "{}: another process is working on this run; let it finish, or stop it first",
+              folder.string());
 }
 
 }  // namespace tacit

@@ -31,6 +31,19 @@ class AtomicFile {
   std::string buffer_;
 };
 
+// A folder is one process's at a time; a process that is gone holds nothing.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+  Status Take(const std::filesystem::path& folder);
+
+ private:
+  int fd_ = -1;
+};
+
 Status WriteWhole(const std::filesystem::path& file, std::string_view bytes);
 // At most `limit` bytes; more is an error that says so.
 Result<std::string> ReadWhole(const std::filesystem::path& file,

@@ -10,6 +10,7 @@
 #include "experiment/drive.h"
 #include "experiment/feedback_plan.h"
 #include "experiment/second_order_plan.h"
+#include "experiment/site.h"
 
 namespace tacit {
 namespace {
@@ -37,9 +38,30 @@ std::unique_ptr<Participants> WhoTakesPart(Session& s) {
   return std::make_unique<Everyone>(s.plan.clients);
 }
 
+// One process is the server or one of the clients, which `make` makes.
+template <class A, class Make>
+Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make make) {
+  if constexpr (!Framed<typename A::Up>) {
+    return Fail(Code::kUnsupported,
+                "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
+                "use privacy.trust = \"local\", or `tacit train` for a simulation");
+  } else if (s.at_site) {
+    typename A::Client client = make(s.site);
+    SiteOf<A> site(s, client);
+    TACIT_OK(site.Begin());
+    return s.at_site(site);
+  } else {
+    const std::unique_ptr<Participants> who = WhoTakesPart(s);
+    FarCohort far{.link = *s.link, .count = static_cast<std::uint32_t>(s.plan.clients)};
+    if constexpr (!HasModel<typename A::Server>) far.clients.assign(s.plan.clients, {MakeProblem(s).start});
+    return Drive<A, FarCohort>(s, r, server, far, *who).Run();
+  }
+}
+
 // Clients as `make` makes them: kept for the run, or made when it is their turn.
 template <class A, class Make>
 Status DriveAll(Session& s, RunResult& r, typename A::Server& server, Make make) {
+  if (s.at_site || s.link != nullptr) return DriveApart<A>(s, r, server, make);
   const std::unique_ptr<Participants> who = WhoTakesPart(s);
   if constexpr (Stateless<A>) {
     TheseClients source(*who, make);

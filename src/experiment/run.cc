@@ -1,9 +1,5 @@
 #include "experiment/run.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -24,10 +20,41 @@
 #include "privacy/gdp.h"
 
 namespace tacit {
-namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+DataSetId IdOf(const Config& c) {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;      // larger files go by their path
+  DataSetId id{.name = c.data.id, .digest = {}};
+  const std::string& source = c.data.source;
+  if (IsSynthetic(source)) {
+    if (id.name.empty())
+      id.name = fmt::format("{} {}x{} seed {}", source, c.data.rows, c.data.features, c.experiment.seed);
+    return id;
+  }
+  if (FindSet(source) != nullptr) {
+    if (id.name.empty()) id.name = source;
+    return id;
+  }
+  if (IsMemory(source)) {
+    // Of rows without a name of their own all that is known is their public shape: sets of one shape count as
+    // one.
+    if (id.name.empty()) id.name = fmt::format("{} {}x{}", source, c.data.rows, c.data.features);
+    id.digest = MemoryDigest(source);
+    return id;
+  }
+  std::error_code ec;
+  if (id.name.empty()) {
+    const fs::path full = fs::canonical(source, ec);
+    id.name = ec ? source : full.string();
+  }
+  if (fs::is_regular_file(source, ec))
+    if (const auto bytes = ReadWhole(source, kLargest); bytes.ok()) id.digest = Sha256::Hex(*bytes);
+  return id;
+}
+
+namespace {
 
 // output/name-20260102T030405[-2], made so that two runs never share one.
 Result<fs::path> MakeFolder(const Config& c) {
@@ -84,57 +111,6 @@ Status CheckFacts(const PublicFacts& planned, const PublicFacts& real, const Con
   if (c.privacy.unit == "person") return Ok{};  // rows beyond a person's limit are dropped without a word
   if (planned.rows != real.rows) return differ("rows", planned.rows, real.rows, "data.rows");
   return Ok{};
-}
-
-// A run folder is one process's at a time; a process that is gone holds nothing.
-class FolderLock {
- public:
-  FolderLock() = default;
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  ~FolderLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Status Take(const fs::path& folder) {
-    fd_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return Ok{};
-    return Fail(Code::kIo, "{}: another process is working on this run; let it finish, or stop it first",
-                folder.string());
-  }
-
- private:
-  int fd_ = -1;
-};
-
-// The data as the cumulative ledger knows it.
-DataSetId IdOf(const Config& c) {
-  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;      // larger files go by their path
-  DataSetId id{.name = c.data.id, .digest = {}};
-  const std::string& source = c.data.source;
-  if (IsSynthetic(source)) {
-    if (id.name.empty())
-      id.name = fmt::format("{} {}x{} seed {}", source, c.data.rows, c.data.features, c.experiment.seed);
-    return id;
-  }
-  if (FindSet(source) != nullptr) {
-    if (id.name.empty()) id.name = source;
-    return id;
-  }
-  if (IsMemory(source)) {
-    // Of rows without a name of their own all that is known is their public shape: sets of one shape count as
-    // one.
-    if (id.name.empty()) id.name = fmt::format("{} {}x{}", source, c.data.rows, c.data.features);
-    id.digest = MemoryDigest(source);
-    return id;
-  }
-  std::error_code ec;
-  if (id.name.empty()) {
-    const fs::path full = fs::canonical(source, ec);
-    id.name = ec ? source : full.string();
-  }
-  if (fs::is_regular_file(source, ec))
-    if (const auto bytes = ReadWhole(source, kLargest); bytes.ok()) id.digest = Sha256::Hex(*bytes);
-  return id;
 }
 
 // Where the runs on a data set add up.
@@ -199,9 +175,28 @@ Status KeepGraph(const Graph& graph, const fs::path& folder) {
               folder.string());
 }
 
-Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume) {
+// What clients elsewhere have paid, by the plan: their own ledgers know it exactly.
+void NoteCharges(Session& s, std::size_t rounds) {
+  if (s.plan.account) return;      // paid as a whole
+  const auto charges = PlannedCharges(s);
+  for (std::uint32_t i = 0; i < s.plan.clients; ++i) {
+    MuSquared sum{0.0};
+    const std::size_t paid = s.plan.turns != 0 ? std::min<std::size_t>(s.attended[i], rounds) : rounds;
+    for (std::size_t k = 0; k < paid; ++k) sum = sum + charges[s.plan.noise_of[i]][k];
+    s.book->account(i).Restore(sum);
+  }
+}
+
+// resume: a folder to go on with, or empty. apart: this is the server of clients elsewhere, or null.
+Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume,
+                          const Apart* apart) {
   Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
-  const auto planned = FactsWithoutData(config);
+  s.replay_seed = hooks.noise_seed;
+  auto planned = FactsWithoutData(config);
+  if (apart != nullptr) {
+    planned = apart->facts;
+    s.link = apart->link;
+  }
   std::error_code ec;  // a path that cannot be looked at is a path that is not there
   const bool is_file = !IsSynthetic(config.data.source) && FindSet(config.data.source) == nullptr;
   const bool shape_in_file = !planned.ok() && !config.data.source.empty() &&
@@ -235,8 +230,11 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     TACIT_TRY(s.plan, MakePlan(config, s.facts));
     if (hooks.planned) hooks.planned(s.plan);
   }
-  TACIT_TRY(s.partition, LoadPartition(config, s.facts));
-  const PublicFacts real = FactsOf(s.partition, s.facts.classes);
+  PublicFacts real = s.facts;
+  if (apart == nullptr) {
+    TACIT_TRY(s.partition, LoadPartition(config, s.facts));
+    real = FactsOf(s.partition, s.facts.classes);
+  }
   if (planned.ok()) {
     TACIT_OK(CheckFacts(s.facts, real, config));
   } else {
@@ -285,6 +283,8 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   if (hooks.write_folder) {
     if (s.resuming) {
       r.folder = resume;
+    } else if (apart != nullptr) {
+      r.folder = apart->folder;
     } else {
       TACIT_TRY(r.folder, MakeFolder(config));
     }
@@ -322,8 +322,8 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
 
   TACIT_OK(Launch(s, r));
 
-  std::vector<std::size_t> records(s.plan.clients);
-  for (std::uint32_t i = 0; i < records.size(); ++i) records[i] = s.partition.size(i);
+  std::vector<std::size_t> records = real.records;
+  records.resize(s.plan.clients);
   // When a run stops early may depend on what it released, so then the whole plan counts; but a run that
   // released nothing tells nothing.
   const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
@@ -332,6 +332,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
                               : MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
                                              whole ? s.plan.schedule.size() : r.rounds_done,
                                              whole ? std::span<const std::uint32_t>() : s.attended);
+  if (apart != nullptr) NoteCharges(s, r.rounds_done);
   for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
   const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
   r.certified_epsilon = epsilon.upper;
@@ -385,7 +386,24 @@ Status CheckNothingLeft(const fs::path& folder) {
 
 }  // namespace
 
-Result<RunResult> Train(const Config& config, const TrainHooks& hooks) { return Execute(config, hooks, {}); }
+Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
+  return Execute(config, hooks, {}, nullptr);
+}
+
+Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const Apart& apart) {
+  std::error_code ec;
+  if (!fs::exists(apart.folder / "config.toml", ec)) {
+    fs::create_directories(apart.folder, ec);
+    return Execute(config, hooks, {}, &apart);
+  }
+  TACIT_TRY(const Config kept, ConfigToResume(apart.folder, {}));
+  if (ConfigDigest(kept) != ConfigDigest(config))
+    return Fail(Code::kInvalidArgument,
+                "{}: holds a run of another job; put the job back as it was, or name another folder",
+                apart.folder.string());
+  TACIT_OK(CheckNothingLeft(apart.folder));
+  return Execute(config, hooks, apart.folder, &apart);
+}
 
 Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& sets,
                          const TrainHooks& hooks) {
@@ -398,7 +416,7 @@ Result<RunResult> Resume(const fs::path& given, const std::vector<Assignment>& s
   TrainHooks here = hooks;
   here.write_folder = true;
   here.threads = static_cast<unsigned>(asked.runtime.threads);
-  return Execute(config, here, folder);
+  return Execute(config, here, folder, nullptr);
 }
 
 Result<Config> ConfigToResume(const fs::path& folder, const std::vector<Assignment>& sets) {

@@ -44,6 +44,7 @@ struct TrainHooks {
   unsigned threads = 0;  // 0: as the config says; changes nothing in the result
   bool write_folder = true;  // false: results only (sweeps keep no folders)
   bool measure = true;  // false: neither metrics nor ε along the way, for whoever makes many short runs
+  std::optional<std::uint64_t> noise_seed;  // of replayable noise; none: named by the run and its data
   // The released numbers of every message that a client sends, in the order of its fields; by several threads
   // at once, where there are several.
   std::function<void(std::uint32_t client, View released)> saw;

@@ -17,6 +17,9 @@
 
 namespace tacit {
 
+class Link;
+class Site;
+
 struct Session {
   const Config& config;
   const TrainHooks& hooks;
@@ -37,6 +40,12 @@ struct Session {
   std::unique_ptr<Vault> vault = {};             // the two as one; null: a run without a folder
   Workspace work = {};
   std::optional<std::uint64_t> replay_seed = {};  // of a run that is made many times; none: ReplaySeed
+  // A run over several processes. Its server has a link and no rows. Each client has at_site, which is called
+  // with it; partition and book then hold its own rows and account alone.
+  Link* link = nullptr;
+  std::function<Status(Site&)> at_site = {};
+  std::uint32_t site = 0;                        // which client this is
+  std::filesystem::path folder = {};             // where it keeps its checkpoint
 };
 
 // Seed of replayable noise: named by everything that shapes the run, the data included. The same run again
@@ -57,6 +66,17 @@ Claim ClaimOf(const Plan&);
 // person has any number of them, that is a public number of the plan; otherwise neighbours have equally many
 // records.
 Holding HoldingOf(Session&, std::uint32_t client);
+
+// The data as the cumulative ledger knows it.
+DataSetId IdOf(const Config&);
+
+// The server's process of a run whose clients are elsewhere (job.h).
+struct Apart {
+  Link* link = nullptr;
+  PublicFacts facts;                             // of all clients' rows
+  std::filesystem::path folder;                  // gone on with, if it holds a run
+};
+Result<RunResult> Execute(const Config&, const TrainHooks&, const Apart&);
 
 // Builds the algorithm that the config names and trains it.
 Status Launch(Session&, RunResult&);

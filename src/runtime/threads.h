@@ -1,7 +1,8 @@
 #pragma once
 
-// The in-process runtime: every client of a simulation on a few threads. Messages travel as values.
-// The model is the same bit for bit for any number of threads.
+// The in-process runtime: every client of a simulation on a few threads. Messages travel as values; those of
+// clients elsewhere come as frames over a link. The model is the same bit for bit for any number of threads,
+// and over any link.
 //
 // A client that sends nothing, or what is not of the agreed length or not finite, is left out of the round,
 // which goes on with the others; if nobody is left the server makes no step. The report counts them.
@@ -14,6 +15,7 @@
 #include "algorithms/algorithm.h"
 #include "core/rng.h"
 #include "runtime/answers.h"
+#include "runtime/link.h"
 #include "runtime/pool.h"
 
 namespace tacit {
@@ -74,9 +76,10 @@ class ThreadRuntime {
         [&](std::size_t i, const typename A::Down& down, Lane& lane) {
           return clients[who.Id(i)].Round(down, lane.up, lane.scratch);
         },
-        [&](typename A::Down& down, RoundReport& report) {
+        [&](typename A::Down& down, RoundReport& report) -> Status {
           ForEach(clients, [&](typename A::Client& c) { c.Finish(down); });
           report.bytes_down += WireSize(down) * clients.size();
+          return Ok{};
         });
   }
 
@@ -96,7 +99,75 @@ class ThreadRuntime {
           const typename A::Client client = same.Make(i);
           return client.Round(down, lane.up, lane.scratch);
         },
-        [](const typename A::Down&, RoundReport&) {});
+        [](const typename A::Down&, RoundReport&) -> Status { return Ok{}; });
+  }
+
+  // Clients that are somewhere else. An answer that is not a frame of this algorithm is turned away at the
+  // door, and its sender is absent from the round.
+  Status Run(typename A::Server& server, FarCohort& far, Participants& who, const Watcher& watcher)
+      requires Framed<typename A::Up> {
+    return server.Start(down_) ? Resume(server, far, who, watcher) : Status(Ok{});
+  }
+  Status Resume(typename A::Server& server, FarCohort& far, Participants& who, const Watcher& watcher)
+      requires Framed<typename A::Up> {
+    const auto lengths = server.lengths();
+    const std::size_t own = far.clients.empty() ? 0 : far.clients.front().x.size();
+    const auto fits = [&](auto reply) -> Status {      // a Result<Reply<A>>
+      if (!reply.ok()) return reply.error();
+      if (FaultOf(reply->up, lengths) != Fault::kNone || reply->iterate->size() != own ||
+          !AllFinite(*reply->iterate))
+        return Fail(Code::kMalformed,
+                    "the message is not of the agreed length, or not finite; sender and receiver must run "
+                    "the same job and version");
+      return Ok{};
+    };
+    std::vector<std::uint32_t> ids;
+    std::vector<Bytes> answers;
+    return Loop(
+        server, watcher,
+        [&](std::uint32_t round) -> Result<std::size_t> {
+          ids.resize(who.Begin(round));
+          for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = who.Id(i);
+          const Bytes frame = Codec::Encode(down_);
+          TACIT_OK(far.link.Ask({.round = round,
+                                 .who = ids,
+                                 .frame = frame,
+                                 .most_bytes = MostBytes(lengths, own),
+                                 .check = [&](auto bytes) { return fits(Codec::Decode<Reply<A>>(bytes)); }},
+                                answers));
+          return ids.size();
+        },
+        [&](std::size_t i) { return ids[i]; },
+        [&](std::size_t i, const typename A::Down&, Lane& lane) -> Status {
+          if (answers[i].empty()) return Ok{};
+          TACIT_TRY(Reply<A> reply, Codec::Decode<Reply<A>>(answers[i]));
+          lane.up = std::move(reply.up);
+          if (own != 0) far.clients[ids[i]].x = *reply.iterate;
+          return Ok{};
+        },
+        [&](typename A::Down& down, RoundReport& report) -> Status {
+          ids.resize(far.count);
+          for (std::uint32_t i = 0; i < ids.size(); ++i) ids[i] = i;
+          const Bytes frame = Codec::Encode(down);
+          TACIT_OK(far.link.Ask({.round = report.round,
+                                 .last = true,
+                                 .who = ids,
+                                 .frame = frame,
+                                 .most_bytes = MostBytes({}, own),
+                                 .check = [&](auto bytes) -> Status {
+                                   TACIT_TRY(const auto last, Codec::Decode<Farewell<A>>(bytes));
+                                   if (last.iterate->size() == own && AllFinite(*last.iterate)) return Ok{};
+                                   return Fail(Code::kMalformed, "the last model is not of the agreed length");
+                                 }},
+                                answers));
+          for (std::size_t i = 0; own != 0 && i < ids.size(); ++i) {
+            if (answers[i].empty()) continue;              // its model of the round before stands
+            TACIT_TRY(const auto last, Codec::Decode<Farewell<A>>(answers[i]));
+            far.clients[i].x = *last.iterate;
+          }
+          report.bytes_down += WireSize(down) * ids.size();
+          return Ok{};
+        });
   }
 
  private:
@@ -125,13 +196,15 @@ class ThreadRuntime {
     for (bool more = true; more;) {
       RoundReport report{.round = server.round()};
       TACIT_OK(watcher.before(report.round));
-      TACIT_OK(Round(down, server.lengths(), begin(report.round), id, serve, report));
+      Result<std::size_t> many = begin(report.round);
+      if (!many.ok()) return many.error();
+      TACIT_OK(Round(down, server.lengths(), *many, id, serve, report));
       Scratch& scratch = lanes_.front().scratch;
       if (noise_.replay_seed)
         scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, kServer, report.round});
       TACIT_TRY(more, server.Round(total_, down, scratch));
       report.last = !more;
-      if (report.last) finish(down, report);
+      if (report.last) TACIT_OK(finish(down, report));
       TACIT_OK(watcher.after(report));
     }
     return Ok{};

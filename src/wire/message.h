@@ -38,6 +38,16 @@ template <class M>
 concept Message =
     requires(M m) { m.Fields(); } && internal::kAllMayTravel<decltype(std::declval<M&>().Fields())>;
 
+// What can leave the process: all but what is entrusted.
+namespace internal {
+template <class Tuple> inline constexpr bool kAllFramed = false;
+template <class... F>
+inline constexpr bool kAllFramed<std::tuple<F&...>> = (!std::is_same_v<std::remove_const_t<F>, Entrusted> &&
+                                                       ...);
+}  // namespace internal
+template <class M>
+concept Framed = Message<M> && internal::kAllFramed<decltype(std::declval<M&>().Fields())>;
+
 // Bytes of a payload on the wire: numbers as they are, vectors as a 64-bit length and their elements.
 template <class T>
 requires std::is_arithmetic_v<T> std::size_t PayloadSize(const T&) {

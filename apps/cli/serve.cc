@@ -1,0 +1,248 @@
+// tacit serve and tacit join: a run over several machines.
+#include <unistd.h>
+
+#include <ctime>
+#include <memory>
+#include <mutex>
+
+#include "cli.h"
+#include "core/sha256.h"
+#include "experiment/files.h"
+#include "net/join.h"
+#include "net/server.h"
+
+namespace tacit::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One line per event on stderr: text, or with --json an object each.
+class Log {
+ public:
+  explicit Log(const Common& common) : common_(common) {}
+  void operator()(const std::string& text) {
+    if (common_.quiet) return;
+    char stamp[32];
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    const std::lock_guard lock(mutex_);
+    if (common_.json)
+      fmt::print(stderr, "{}\n", nlohmann::json{{"time", stamp}, {"event", text}}.dump());
+    else
+      fmt::print(stderr, "{}  {}\n", stamp, text);
+    std::fflush(stderr);
+  }
+
+ private:
+  const Common& common_;
+  std::mutex mutex_;
+};
+
+struct IdentityArguments {
+  std::string authority, certificate, key;
+  void Add(CLI::App* verb) {
+    verb->add_option("--ca", authority, "certificate of the authority, as `tacit keys ca` writes it")
+        ->required()
+        ->type_name("ca.pem");
+    verb->add_option("--cert", certificate, "this machine's certificate, as `tacit keys issue` writes it")
+        ->required()
+        ->type_name("NAME.pem");
+    verb->add_option("--key", key, "its private key")->required()->type_name("NAME.key");
+  }
+  Result<Identity> Read() const { return ReadIdentity(authority, certificate, key); }
+};
+
+struct ServeArguments {
+  std::string job, listen, folder, revocations;
+  IdentityArguments identity;
+};
+
+// The id of the run in this folder, made when it begins.
+Result<std::string> IdIn(const fs::path& folder) {
+  std::error_code ec;
+  fs::create_directories(folder, ec);
+  if (!fs::exists(folder / "job.id", ec)) {
+    std::byte bits[16];
+    if (::getentropy(bits, sizeof bits) != 0) return Fail(Code::kIo, "the system's entropy cannot be read");
+    TACIT_OK(WriteWhole(folder / "job.id", Hex(bits) + "\n"));
+  }
+  TACIT_TRY(const std::string id, ReadWhole(folder / "job.id", 64));
+  return id.substr(0, id.find('\n'));
+}
+
+Result<int> Serve(const Common& common, const ServeArguments& a) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  TACIT_TRY(const Job job, LoadJob(a.job, sets));
+  TACIT_TRY(const Plan plan, PlanOf(job));
+  TACIT_TRY(const Identity identity, a.identity.Read());
+  const Config& c = job.config;
+  const fs::path folder =
+      !a.folder.empty()
+          ? fs::path(a.folder)
+          : fs::path(c.experiment.output) / (c.experiment.name.empty() ? c.file.stem().string() : c.experiment.name);
+  std::error_code ec;
+  if (fs::exists(folder / "config.toml", ec)) {      // finished, or none to go on with: said before anybody joins
+    TACIT_TRY([[maybe_unused]] const Config kept, ConfigToResume(folder, {}));
+  }
+  TACIT_TRY(const std::string id, IdIn(folder));
+  Log log(common);
+  TACIT_TRY(const auto server,
+            FederationServer::Start(job, id,
+                                    {.address = a.listen,
+                                     .identity = identity,
+                                     .revocations = a.revocations,
+                                     .stop = &InterruptFlag(),
+                                     .log = [&](const std::string& line) { log(line); }}));
+  const std::string host = a.listen.substr(0, a.listen.rfind(':'));
+  TACIT_OK(WriteWhole(folder / "address", fmt::format("{}:{}\n", host, server->port())));
+  if (!common.json && !common.quiet) {
+    PrintPlan(plan, c, 5);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  log(fmt::format("job {} for {} clients, listening at {}:{}", id, job.clients.size(), host, server->port()));
+  TrainHooks hooks;
+  hooks.interrupt = &InterruptFlag();
+  hooks.progress = [&](const Progress& p) {
+    if (p.metrics != nullptr) log(fmt::format("round {} of {} done", p.round, p.rounds));
+  };
+  TACIT_TRY(const RunResult run, Coordinate(job, *server, folder, hooks));
+  if (!run.interrupted) server->Over();
+  const int code = run.interrupted ? static_cast<int>(Code::kInterrupted) : 0;
+  if (common.json) {
+    PrintJson(ToJson(run, c));
+    return code;
+  }
+  fmt::print("{}", CertificateText(Certificate(run, c)));
+  fmt::print("\n{} {}\n", Styled(stdout, Style::kBold, "Kept in"), folder.string());
+  if (run.interrupted) fmt::print("Go on with the same command.\n");
+  return code;
+}
+
+struct JoinArguments {
+  std::string server, data, state = "tacit-site", ledger, policy;
+  double max_epsilon = -1, patience = 600;
+  bool review = false, replayable = false;
+  IdentityArguments identity;
+};
+
+Result<int> Review(const Common& common, const JoinOptions& o) {
+  TACIT_TRY(const Offer offer, ReadOffer(o));
+  TACIT_TRY(const Plan plan, PlanOf(offer.job));
+  TACIT_TRY(const std::uint32_t place, ClientOf(offer.job, o.identity.name));
+  const Status agreed = CheckPolicy(o.policy, offer.job, plan);
+  if (common.json) {
+    PrintJson({{"job", offer.id},
+               {"client", o.identity.name},
+               {"place", place},
+               {"plan", ToJson(plan)},
+               {"accepted", agreed.ok()},
+               {"reason", agreed.ok() ? nlohmann::json(nullptr) : nlohmann::json(agreed.error().message)},
+               {"toml", offer.toml}});
+  } else {
+    fmt::print("Job {} of {}, for {} as one of {} clients\n\n", offer.id, o.server, o.identity.name,
+               offer.job.clients.size());
+    PrintPlan(plan, offer.job.config, 5);
+    fmt::print("\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
+    fmt::print("This client's policy: {}\n", agreed.ok() ? "within it" : "refused: " + agreed.error().message);
+  }
+  return agreed.ok() ? 0 : static_cast<int>(agreed.error().code);
+}
+
+Result<int> GoJoin(const Common& common, const JoinArguments& a) {
+  TACIT_OK(common.ExpectNoSets("join"));
+  JoinOptions o;
+  o.server = a.server;
+  o.data = a.data;
+  o.state = a.state;
+  o.ledger = a.ledger;
+  o.patience = a.patience;
+  o.stop = &InterruptFlag();
+  if (!a.policy.empty()) {
+    TACIT_TRY(o.policy, ReadPolicy(a.policy));
+  }
+  if (a.max_epsilon >= 0) o.policy.max_epsilon = a.max_epsilon;
+  if (a.replayable) o.policy.replayable = true;
+  TACIT_TRY(o.identity, a.identity.Read());
+  if (a.review) return Review(common, o);
+  if (a.data.empty())
+    return Fail(Code::kInvalidArgument, "--data: name the file with this client's rows, or use --review");
+  if (!(o.policy.max_epsilon > 0))
+    return Fail(Code::kInvalidArgument,
+                "--max-epsilon: state the most a job may cost, e.g. --max-epsilon 2, or in --policy FILE; "
+                "without it nothing is agreed to");
+  Log log(common);
+  o.log = [&](const std::string& line) { log(line); };
+  TACIT_TRY(const Joined joined, Join(o));
+  const int code = joined.over ? 0 : static_cast<int>(Code::kInterrupted);
+  if (common.json) {
+    PrintJson({{"job", joined.job},
+               {"client", o.identity.name},
+               {"rounds", joined.result.rounds},
+               {"epsilon", Number(joined.result.epsilon)},
+               {"delta", joined.result.delta},
+               {"over", joined.over},
+               {"folder", joined.folder.string()}});
+    return code;
+  }
+  fmt::print("{}: {} rounds answered, ε {} spent at δ = {}\n", joined.over ? "The job is over" : "Stopped",
+             joined.result.rounds, EpsilonText(joined.result.epsilon), DigitsUp(joined.result.delta));
+  fmt::print("{} {}\n", Styled(stdout, Style::kBold, "Kept in"), joined.folder.string());
+  return code;
+}
+
+}  // namespace
+
+void AddServe(CLI::App& app, Invocation& run) {
+  CLI::App* verb = AddVerb(
+      app, run, "serve", "coordinate a run whose clients are on other machines",
+      "  tacit serve job.toml --listen 0.0.0.0:7443 --ca ca/ca.pem --cert server.pem --key server.key\n"
+      "  tacit serve job.toml … --crl ca/crl.pem      turns revoked certificates away\n"
+      "\nThe job is an experiment file with a table [serve] that names the clients. A server that was\n"
+      "stopped or killed goes on when the same command is given again.\n");
+  auto a = std::make_shared<ServeArguments>();
+  verb->add_option("job", a->job, "experiment file with a table [serve]")->required()->type_name("JOB.toml");
+  verb->add_option("--listen", a->listen, "address and port; port 0: any that is free")
+      ->default_val("127.0.0.1:7443")
+      ->type_name("HOST:PORT");
+  a->identity.Add(verb);
+  verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
+      ->type_name("crl.pem");
+  verb->add_option("--folder", a->folder, "folder of the run; default: the job's name in experiment.output")
+      ->type_name("DIR");
+  verb->callback([a, &run] { run.action = [a, &run] { return Serve(run.common, *a); }; });
+}
+
+void AddJoin(CLI::App& app, Invocation& run) {
+  CLI::App* verb = AddVerb(
+      app, run, "join", "take part in a run on another machine with one's own rows",
+      "  tacit join --server train.example.org:7443 --review --ca ca.pem --cert north.pem --key north.key\n"
+      "  tacit join --server train.example.org:7443 --data rows.csv --max-epsilon 2 --ca ca.pem \\\n"
+      "    --cert north.pem --key north.key\n"
+      "\nThe plan is computed here from the job's public constants, and a job beyond the policy is refused\n"
+      "before a row is read. Rows stay here; what leaves is noised here and paid from this machine's own\n"
+      "ledger. A client that was stopped or killed goes on when the same command is given again.\n");
+  auto a = std::make_shared<JoinArguments>();
+  verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
+  verb->add_option("--data", a->data, "file with this client's rows")->type_name("FILE");
+  a->identity.Add(verb);
+  verb->add_flag("--review", a->review, "show the job, its cost and what the policy says of it; join nothing");
+  verb->add_option("--max-epsilon", a->max_epsilon, "the most a job may cost")->type_name("E");
+  verb->add_option("--policy", a->policy, "file with max_epsilon, max_delta, replayable, paper")
+      ->type_name("FILE.toml");
+  verb->add_flag("--allow-replayable", a->replayable,
+                 "join jobs whose noise everybody knows: for tests, without privacy");
+  verb->add_option("--state", a->state, "folder of what must survive: answers and ledgers")
+      ->capture_default_str()
+      ->type_name("DIR");
+  verb->add_option("--ledger", a->ledger, "cumulative ledger of the data; default: ledger.db in --state")
+      ->type_name("FILE");
+  verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb->callback([a, &run] { run.action = [a, &run] { return GoJoin(run.common, *a); }; });
+}
+
+}  // namespace tacit::cli

@@ -1,0 +1,121 @@
+#include "experiment/site.h"
+
+#include "experiment/second_order_plan.h"
+
+namespace tacit {
+
+Site::Site(Session& s)
+    : s_(s),
+      noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
+                                                    : NoiseSource{}) {
+  if (s.plan.second_order) broadcast_ = s.plan.second_order->options.BroadcastLength(s.plan.dim);
+  const auto all = PlannedCharges(s);
+  if (!all.empty()) charges_ = all[s.plan.noise_of[s.site]];
+  at_.spent.assign(1, MuSquared{0.0});
+  at_.replay_seed = noise_.replay_seed.value_or(0);
+}
+
+std::filesystem::path Site::File() const { return s_.folder / "checkpoint"; }
+
+std::size_t Site::most_bytes() const {
+  const std::size_t lengths[] = {s_.plan.dim, s_.plan.dim, 0, 0};      // no broadcast has more vectors
+  return MostBytes(lengths, 0);
+}
+
+std::string Site::Pack(const Stored& one) {
+  std::string out(sizeof one.round + one.down.size() + one.reply.size(), '\0');
+  std::memcpy(out.data(), &one.round, sizeof one.round);
+  std::memcpy(out.data() + sizeof one.round, one.down.data(), one.down.size());
+  if (!one.reply.empty())
+    std::memcpy(out.data() + sizeof one.round + one.down.size(), one.reply.data(), one.reply.size());
+  return out;
+}
+
+Result<Site::Stored> Site::Unpack(const std::string& text) {
+  Stored one;
+  const std::size_t head = sizeof one.round + one.down.size();
+  if (text.size() < head) return Fail(Code::kMalformed, "the checkpoint holds no answer");
+  std::memcpy(&one.round, text.data(), sizeof one.round);
+  std::memcpy(one.down.data(), text.data() + sizeof one.round, one.down.size());
+  one.reply.resize(text.size() - head);
+  if (!one.reply.empty()) std::memcpy(one.reply.data(), text.data() + head, one.reply.size());
+  return one;
+}
+
+Status Site::Begin() {
+  const std::size_t planned = s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0;
+  auto found = Load(planned);
+  if (!found.ok() && found.error().code != Code::kNotFound) return found.error();
+  if (found.ok()) {
+    if (found->replay_seed != at_.replay_seed)
+      return Fail(Code::kInvalidArgument, "{}: belongs to another seed of replayable noise", File().string());
+    at_ = *std::move(found);
+    TACIT_TRY(answered_, Unpack(at_.held));
+  }
+  // An answer is in both ledgers before it leaves, and after its checkpoint is durable.
+  const std::uint64_t left = std::max(s_.run_vault->rounds_released(), s_.data_ledger->rounds_released());
+  if (at_.rounds_done < left)
+    return Fail(Code::kInvalidArgument,
+                "{}: {} answers have left by the ledger, and the checkpoint knows of {}: it is gone or an "
+                "older one, and rounds would be released again; put the newest back, or leave this job",
+                File().string(), left, at_.rounds_done);
+  if (at_.rounds_done == 0) {
+    s_.book->Attach(s_.vault.get());
+    return Ok{};
+  }
+  reserved_until_ = static_cast<std::size_t>(at_.rounds_done);
+  return s_.book->Resume(s_.vault.get(), at_.spent, at_.left);
+}
+
+// As many rounds again as were answered: few writes, and a crash never costs more than was spent.
+Status Site::Reserve() {
+  if (s_.plan.account || rounds() < reserved_until_) return Ok{};
+  reserved_until_ = rounds() + std::max(s_.config.experiment.reserve, rounds());
+  MuSquared ahead{0.0};
+  for (std::size_t k = rounds(); k < std::min(charges_.size(), reserved_until_); ++k)
+    ahead = ahead + charges_[k];
+  return s_.book->Reserve({&ahead, 1});
+}
+
+Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down) {
+  Sha256 hash;
+  hash.Add(down);
+  const Sha256::Digest digest = hash.Finish();
+  if (round == answered_.round && digest == answered_.down) return answered_.reply;
+  if (round <= answered_.round)
+    return Fail(Code::kBudget,
+                "the server asks for round {} {}, and round {} was answered already; answering twice would "
+                "be a release that nobody planned",
+                round, round == answered_.round ? "with another broadcast" : "again", answered_.round);
+  std::uint32_t place = 0;
+  while (place < s_.plan.schedule.size() && s_.plan.schedule[place].round != round) ++place;
+  if (place == s_.plan.schedule.size())
+    return Fail(Code::kMalformed, "the server asks for round {}, which is not in the plan", round);
+  TACIT_OK(Reserve());
+  TACIT_TRY(Bytes reply, Compute(place, down));
+  Standing next = at_;
+  Stored stored{round, digest, std::move(reply)};
+  ++next.rounds_done;
+  next.bytes_up += stored.reply.size();
+  next.bytes_down += down.size();
+  next.held = Pack(stored);
+  next.spent.assign(1, s_.book->account(0).spent());
+  if (s_.book->plan() != nullptr)
+    next.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
+  TACIT_OK(Save(next));
+  TACIT_OK(s_.data_ledger->CountReleased(next.rounds_done));
+  TACIT_OK(s_.run_vault->CountReleased(next.rounds_done));
+  at_ = std::move(next);
+  answered_ = std::move(stored);
+  return answered_.reply;
+}
+
+// A server that was killed after the last round asks for that again, so what it says in the end is not kept.
+Result<Bytes> Site::Leave(std::span<const std::byte> down) {
+  if (rounds() > 0)
+    if (const auto back = Load(s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0); !back.ok())
+      return back.error();
+  return Depart(down);
+}
+
+}  // namespace tacit

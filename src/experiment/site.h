@@ -1,0 +1,121 @@
+#pragma once
+
+// One client of a run whose server is elsewhere. It computes from its own copy of the plan, pays from its own
+// ledgers, and an answer is durable before anybody gets it: after a crash at any instant the same bytes are
+// sent again, and no round is computed, paid or noised twice.
+#include <cstring>
+
+#include "experiment/checkpoint.h"
+#include "experiment/session.h"
+#include "runtime/link.h"
+#include "runtime/threads.h"
+
+namespace tacit {
+
+class Site {
+ public:
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+  virtual ~Site() = default;
+
+  // Goes on where the folder's checkpoint stands, if it has one.
+  Status Begin();
+  // The answer to a broadcast. A round that was answered is answered with the same bytes; a round before
+  // that, or the same round with another broadcast, is refused: it would be a second release.
+  Result<Bytes> Answer(std::uint32_t round, std::span<const std::byte> down);
+  // What is left to say after the last round; nothing private, and it costs nothing.
+  Result<Bytes> Leave(std::span<const std::byte> down);
+
+  std::uint32_t round() const { return answered_.round; }      // the last that was answered; 0: none
+  std::size_t rounds() const { return static_cast<std::size_t>(at_.rounds_done); }
+  std::size_t most_bytes() const;                              // of a broadcast
+
+ protected:
+  explicit Site(Session&);
+  virtual Result<Bytes> Compute(std::uint32_t place, std::span<const std::byte> down) = 0;
+  virtual Result<Bytes> Depart(std::span<const std::byte> down) = 0;
+  virtual Status Save(const Standing&) = 0;
+  virtual Result<Standing> Load(std::size_t planned) = 0;      // kNotFound: there is none
+
+  // Whether a field of a broadcast is one that a client can work with: its code may index by it.
+  template <class T> bool Fits(const Public<T>&) const { return true; }
+  template <class T> bool Fits(const Released<T>&) const { return true; }
+  bool Fits(const Released<Vec>& v) const {
+    return v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_);
+  }
+  // A broadcast of this place in the schedule, decoded.
+  template <class Down>
+  Result<Down> Read(std::span<const std::byte> bytes, std::size_t place) const {
+    TACIT_TRY(Down down, Codec::Decode<Down>(bytes));
+    const bool fits = std::apply([&](const auto&... f) { return (Fits(f) && ...); }, down.Fields());
+    if (!fits || *down.t != place)
+      return Fail(Code::kMalformed,
+                  "the server's broadcast is not one of this job; both must run the same version");
+    return down;
+  }
+  std::filesystem::path File() const;
+
+  Session& s_;
+  NoiseSource noise_;
+
+ private:
+  struct Stored {      // what Standing::held is made of
+    std::uint32_t round = 0;
+    Sha256::Digest down = {};
+    Bytes reply;
+  };
+  static std::string Pack(const Stored&);
+  static Result<Stored> Unpack(const std::string&);
+  Status Reserve();
+
+  std::size_t broadcast_ = 0;      // another length a broadcast may have; 0: none
+  std::vector<MuSquared> charges_;      // of the rounds, as planned
+  std::size_t reserved_until_ = 0;
+  Standing at_;
+  Stored answered_;
+};
+
+template <Coordinated A>
+class SiteOf final : public Site {
+ public:
+  SiteOf(Session& s, typename A::Client& client) : Site(s), client_(client) {
+    rng_ = noise_.replay_seed ? NoiseRng::Replayable({*noise_.replay_seed, Purpose::kNoise, s.site, 0})
+                              : NoiseRng::FromEntropy();
+    scratch_.rng = &*rng_;
+  }
+
+ private:
+  Result<Bytes> Compute(std::uint32_t place, std::span<const std::byte> bytes) override {
+    TACIT_TRY(const auto down, Read<typename A::Down>(bytes, place));
+    if (noise_.replay_seed)
+      rng_->Rekey({*noise_.replay_seed, Purpose::kNoise, s_.site, s_.plan.schedule[place].round});
+    Reply<A> reply;
+    TACIT_OK(client_.Round(down, reply.up, scratch_));
+    SetIterate(reply);
+    return Codec::Encode(reply);
+  }
+  Result<Bytes> Depart(std::span<const std::byte> bytes) override {
+    TACIT_TRY(const auto down, Read<typename A::Down>(bytes, s_.plan.schedule.size()));
+    if constexpr (Algorithm<A>) client_.Finish(down);
+    Farewell<A> last;
+    SetIterate(last);
+    return Codec::Encode(last);
+  }
+  template <class M>
+  void SetIterate(M& m) {
+    if constexpr (!HasModel<typename A::Server>)
+      m.iterate.Mutable().assign(client_.iterate().begin(), client_.iterate().end());
+  }
+  Status Save(const Standing& at) override {
+    return Checkpoint::SaveClient(File(), ConfigDigest(s_.config), at, client_);
+  }
+  Result<Standing> Load(std::size_t planned) override {
+    return Checkpoint::LoadClient(File(), ConfigDigest(s_.config), planned, client_);
+  }
+
+  typename A::Client& client_;
+  std::optional<NoiseRng> rng_;
+  Scratch scratch_;
+};
+
+}  // namespace tacit

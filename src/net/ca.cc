@@ -1,0 +1,313 @@
+#include "net/ca.h"
+
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+#include "experiment/files.h"
+#include "experiment/job.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <auto F>
+struct Free {
+  template <class T> void operator()(T* p) const { F(p); }
+};
+using Key = std::unique_ptr<EVP_PKEY, Free<&EVP_PKEY_free>>;
+using Certificate509 = std::unique_ptr<X509, Free<&X509_free>>;
+using Crl = std::unique_ptr<X509_CRL, Free<&X509_CRL_free>>;
+using Memory = std::unique_ptr<BIO, Free<&BIO_free>>;
+using Number = std::unique_ptr<BIGNUM, Free<&BN_free>>;
+using Serial = std::unique_ptr<ASN1_INTEGER, Free<&ASN1_INTEGER_free>>;
+using Time = std::unique_ptr<ASN1_TIME, Free<&ASN1_TIME_free>>;
+
+Error Trouble(const char* what) {
+  char text[256] = "no reason given";
+  if (const unsigned long code = ERR_get_error()) ERR_error_string_n(code, text, sizeof text);
+  return Fail(Code::kInternal, "{} failed in OpenSSL ({})", what, text);
+}
+
+Memory Over(const std::string& text) {
+  return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+std::string TextOf(const Memory& bio) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+template <class Write>
+std::string Pem(Write write) {
+  const Memory out(BIO_new(BIO_s_mem()));
+  return write(out.get()) == 1 ? TextOf(out) : "";
+}
+std::string PemOf(X509* x) {
+  return Pem([&](BIO* out) { return PEM_write_bio_X509(out, x); });
+}
+std::string PemOf(EVP_PKEY* k) {
+  return Pem([&](BIO* out) { return PEM_write_bio_PrivateKey(out, k, nullptr, nullptr, 0, nullptr, nullptr); });
+}
+std::string PemOf(X509_CRL* c) {
+  return Pem([&](BIO* out) { return PEM_write_bio_X509_CRL(out, c); });
+}
+Certificate509 ParseCertificate(const std::string& pem) {
+  return Certificate509(PEM_read_bio_X509(Over(pem).get(), nullptr, nullptr, nullptr));
+}
+Key ParseKey(const std::string& pem) {
+  return Key(PEM_read_bio_PrivateKey(
+      Over(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
+}
+Crl ParseCrl(const std::string& pem) {
+  return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, nullptr, nullptr));
+}
+
+Status CheckName(const std::string& name) {
+  if (IsPartyName(name)) return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "\"{}\": a name has up to 64 letters, digits, -, _ and dots, and begins with a letter or digit",
+              name);
+}
+
+// Never over a file that is there; `secret`: its owner's alone.
+Status WriteNew(const fs::path& file, const std::string& text, bool secret) {
+  std::error_code ec;
+  if (fs::exists(file, ec))
+    return Fail(Code::kInvalidArgument, "{}: is there already; nothing was written, name another place",
+                file.string());
+  TACIT_TRY(AtomicFile out, AtomicFile::Create(
+                                file, secret ? AtomicFile::Access::kOwnerOnly : AtomicFile::Access::kUsual));
+  TACIT_OK(out.Write(text));
+  return out.Commit();
+}
+
+bool Extend(X509* x, X509* issuer, int nid, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, issuer, x, nullptr, nullptr, 0);
+  const std::unique_ptr<X509_EXTENSION, Free<&X509_EXTENSION_free>> made(
+      X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
+  return made && X509_add_ext(x, made.get(), -1) == 1;
+}
+
+// A certificate for this key, without extensions and signature.
+Certificate509 Draft(const std::string& name, EVP_PKEY* key, X509* issuer, int days) {
+  Certificate509 x(X509_new());
+  const Number serial(BN_new());
+  if (!x || !serial || BN_rand(serial.get(), 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) != 1) return nullptr;
+  BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(x.get()));
+  X509_set_version(x.get(), 2);
+  // An hour back: clocks differ.
+  const long begin = days < 0 ? 86400L * (days - 1) : -3600L;
+  X509_gmtime_adj(X509_getm_notBefore(x.get()), begin);
+  X509_gmtime_adj(X509_getm_notAfter(x.get()), 86400L * days);
+  X509_set_pubkey(x.get(), key);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(x.get()), "CN", MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
+  X509_set_issuer_name(x.get(), X509_get_subject_name(issuer != nullptr ? issuer : x.get()));
+  return x;
+}
+
+std::string SerialText(const ASN1_INTEGER* serial) {
+  const Number n(ASN1_INTEGER_to_BN(serial, nullptr));
+  char* text = BN_bn2hex(n.get());
+  std::string out = text != nullptr ? text : "";
+  OPENSSL_free(text);
+  return out;
+}
+
+std::string CommonName(X509* x) {
+  char text[256] = "";
+  const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, text, sizeof text);
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
+}
+
+struct Authority {
+  Certificate509 certificate;
+  Key key;
+};
+Result<Authority> Open(const fs::path& folder) {
+  std::error_code ec;
+  if (!fs::exists(folder / "ca.key", ec))
+    return Fail(Code::kNotFound, "{}: holds no authority; `tacit keys ca {}` makes one", folder.string(),
+                folder.string());
+  TACIT_TRY(const std::string certificate, ReadWhole(folder / "ca.pem", 1 << 20));
+  TACIT_TRY(const std::string key, ReadWhole(folder / "ca.key", 1 << 20));
+  Authority a{ParseCertificate(certificate), ParseKey(key)};
+  if (!a.certificate || !a.key || X509_check_private_key(a.certificate.get(), a.key.get()) != 1)
+    return Fail(Code::kMalformed, "{}: ca.pem and ca.key are not a certificate with its key",
+                folder.string());
+  return a;
+}
+
+// A new list with these serials, signed.
+Result<std::string> SignCrl(const Authority& a, const std::vector<std::string>& serials) {
+  const Crl crl(X509_CRL_new());
+  const Time now(X509_gmtime_adj(nullptr, -3600)), next(X509_gmtime_adj(nullptr, 86400L * 3650));
+  X509_CRL_set_version(crl.get(), 1);
+  X509_CRL_set_issuer_name(crl.get(), X509_get_subject_name(a.certificate.get()));
+  X509_CRL_set1_lastUpdate(crl.get(), now.get());
+  X509_CRL_set1_nextUpdate(crl.get(), next.get());
+  for (const std::string& text : serials) {
+    BIGNUM* raw = nullptr;
+    BN_hex2bn(&raw, text.c_str());
+    const Number n(raw);
+    const Serial serial(BN_to_ASN1_INTEGER(n.get(), nullptr));
+    X509_REVOKED* one = X509_REVOKED_new();
+    X509_REVOKED_set_serialNumber(one, serial.get());
+    X509_REVOKED_set_revocationDate(one, now.get());
+    X509_CRL_add0_revoked(crl.get(), one);
+  }
+  X509_CRL_sort(crl.get());
+  if (X509_CRL_sign(crl.get(), a.key.get(), EVP_sha256()) <= 0) return Trouble("signing a list");
+  return PemOf(crl.get());
+}
+
+bool IsAddress(const std::string& host) {
+  return host.find(':') != std::string::npos || host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+}  // namespace
+
+Status MakeAuthority(const NewAuthority& a) {
+  TACIT_OK(CheckName(a.name));
+  std::error_code ec;
+  fs::create_directories(a.folder, ec);
+  if (ec) return Fail(Code::kIo, "{}: cannot be made ({})", a.folder.string(), ec.message());
+  const Key key(EVP_EC_gen("P-256"));
+  if (!key) return Trouble("making a key");
+  Certificate509 x = Draft(a.name, key.get(), nullptr, a.days);
+  if (!x || !Extend(x.get(), x.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+      !Extend(x.get(), x.get(), NID_key_usage, "critical,keyCertSign,cRLSign") ||
+      !Extend(x.get(), x.get(), NID_subject_key_identifier, "hash") ||
+      X509_sign(x.get(), key.get(), EVP_sha256()) <= 0)
+    return Trouble("making a certificate");
+  TACIT_OK(WriteNew(a.folder / "ca.key", PemOf(key.get()), true));
+  TACIT_OK(WriteNew(a.folder / "ca.pem", PemOf(x.get()), false));
+  TACIT_TRY(const Authority made, Open(a.folder));
+  TACIT_TRY(const std::string crl, SignCrl(made, {}));
+  TACIT_OK(WriteWhole(a.folder / "issued.txt", ""));
+  return WriteWhole(a.folder / "crl.pem", crl);
+}
+
+Result<IssuedFiles> Issue(const NewCertificate& n) {
+  TACIT_OK(CheckName(n.name));
+  TACIT_TRY(const Authority a, Open(n.authority));
+  std::string hosts;
+  for (const std::string& host : n.hosts) {
+    if (host.empty() || host.find_first_of(", \t\n") != std::string::npos)
+      return Fail(Code::kInvalidArgument, "--host {}: is no host name and no address", host);
+    hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", IsAddress(host) ? "IP" : "DNS", host);
+  }
+  if (n.party == Party::kServer && hosts.empty())
+    return Fail(Code::kInvalidArgument,
+                "{}: a server's certificate names the hosts it is for; give --host, e.g. --host "
+                "train.example.org --host 192.0.2.1",
+                n.name);
+  const Key key(EVP_EC_gen("P-256"));
+  if (!key) return Trouble("making a key");
+  const Certificate509 x = Draft(n.name, key.get(), a.certificate.get(), n.days);
+  X509* issuer = a.certificate.get();
+  if (!x || !Extend(x.get(), issuer, NID_basic_constraints, "critical,CA:FALSE") ||
+      !Extend(x.get(), issuer, NID_key_usage, "critical,digitalSignature") ||
+      !Extend(x.get(), issuer, NID_ext_key_usage, n.party == Party::kServer ? "serverAuth" : "clientAuth") ||
+      !Extend(x.get(), issuer, NID_subject_key_identifier, "hash") ||
+      !Extend(x.get(), issuer, NID_authority_key_identifier, "keyid:always"))
+    return Trouble("making a certificate");
+  if (!hosts.empty() && !Extend(x.get(), issuer, NID_subject_alt_name, hosts))
+    return Fail(Code::kInvalidArgument, "--host: {} are no host names and addresses", hosts);
+  if (X509_sign(x.get(), a.key.get(), EVP_sha256()) <= 0) return Trouble("signing a certificate");
+  IssuedFiles files{n.folder / (n.name + ".pem"), n.folder / (n.name + ".key"),
+                    SerialText(X509_get0_serialNumber(x.get()))};
+  std::error_code ec;
+  fs::create_directories(n.folder, ec);
+  if (fs::exists(files.certificate, ec))
+    return Fail(Code::kInvalidArgument, "{}: is there already; nothing was written, name another --out",
+                files.certificate.string());
+  // In the book before it exists: what is not there cannot be revoked.
+  TACIT_TRY(std::string issued, ReadWhole(n.authority / "issued.txt"));
+  issued += fmt::format("{} {} {} {}\n", files.serial, n.name, n.party == Party::kServer ? "server" : "client",
+                        n.days);
+  TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
+  TACIT_OK(WriteNew(files.key, PemOf(key.get()), true));
+  TACIT_OK(WriteNew(files.certificate, PemOf(x.get()), false));
+  return files;
+}
+
+Result<std::size_t> Revoke(const fs::path& authority, const std::string& name) {
+  TACIT_TRY(const Authority a, Open(authority));
+  TACIT_TRY(const std::string issued, ReadWhole(authority / "issued.txt"));
+  TACIT_TRY(const std::string before, ReadWhole(authority / "crl.pem"));
+  const Crl crl = ParseCrl(before);
+  if (!crl) return Fail(Code::kMalformed, "{}: is no list of revoked certificates", (authority / "crl.pem").string());
+  std::vector<std::string> serials;
+  const auto* known = X509_CRL_get_REVOKED(crl.get());
+  for (int i = 0; i < sk_X509_REVOKED_num(known); ++i)
+    serials.push_back(SerialText(X509_REVOKED_get0_serialNumber(sk_X509_REVOKED_value(known, i))));
+  std::size_t count = 0;
+  std::istringstream lines(issued);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string serial, who;
+    if (!(words >> serial >> who) || who != name) continue;
+    if (std::find(serials.begin(), serials.end(), serial) != serials.end()) continue;
+    serials.push_back(serial);
+    ++count;
+  }
+  if (count == 0)
+    return Fail(Code::kNotFound, "{}: {} has issued no certificate of this name that is not revoked already",
+                name, authority.string());
+  TACIT_TRY(const std::string after, SignCrl(a, serials));
+  TACIT_OK(WriteWhole(authority / "crl.pem", after));
+  return count;
+}
+
+Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certificate, const fs::path& key) {
+  struct stat info{};
+  if (::stat(key.c_str(), &info) == 0 && (info.st_mode & 077) != 0)
+    return Fail(Code::kInvalidArgument, "{}: others may read this private key; chmod 600 {}", key.string(),
+                key.string());
+  Identity id;
+  TACIT_TRY(id.authority, ReadWhole(authority, 1 << 20));
+  TACIT_TRY(id.certificate, ReadWhole(certificate, 1 << 20));
+  TACIT_TRY(id.key, ReadWhole(key, 1 << 20));
+  const Certificate509 x = ParseCertificate(id.certificate), ca = ParseCertificate(id.authority);
+  const Key k = ParseKey(id.key);
+  if (!ca) return Fail(Code::kMalformed, "{}: is no certificate in PEM", authority.string());
+  if (!x) return Fail(Code::kMalformed, "{}: is no certificate in PEM", certificate.string());
+  if (!k || X509_check_private_key(x.get(), k.get()) != 1)
+    return Fail(Code::kMalformed, "{}: is not the private key of {}", key.string(), certificate.string());
+  id.name = CommonName(x.get());
+  TACIT_OK(CheckName(id.name));
+  return id;
+}
+
+Status Revocations::Check(const std::string& pem) const {
+  const Certificate509 x = ParseCertificate(pem);
+  if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
+  if (X509_cmp_current_time(X509_get0_notBefore(x.get())) >= 0 ||
+      X509_cmp_current_time(X509_get0_notAfter(x.get())) <= 0)
+    return Fail(Code::kInvalidArgument, "the certificate is not valid now; ask its authority for a new one");
+  if (file_.empty()) return Ok{};
+  TACIT_TRY(const std::string text, ReadWhole(file_, 1 << 26));
+  const Crl crl = ParseCrl(text);
+  const Certificate509 ca = ParseCertificate(authority_);
+  EVP_PKEY* key = ca ? X509_get0_pubkey(ca.get()) : nullptr;
+  if (!crl || key == nullptr || X509_CRL_verify(crl.get(), key) != 1)
+    return Fail(Code::kMalformed, "{}: is no list of this authority; nobody is let in without one",
+                file_.string());
+  X509_REVOKED* found = nullptr;
+  if (X509_CRL_get0_by_cert(crl.get(), &found, x.get()) != 0)
+    return Fail(Code::kInvalidArgument, "the certificate is revoked; ask its authority for a new one");
+  return Ok{};
+}
+
+}  // namespace tacit

@@ -1,0 +1,64 @@
+#pragma once
+
+// Who is who between machines: X.509 certificates from one authority per federation (OpenSSL; P-256). A
+// certificate's common name is the client's id. The authority is a folder:
+//
+//   ca.pem      its certificate: for everyone      issued.txt  serial, name, role and end of each certificate
+//   ca.key      for its owner alone (mode 0600)    crl.pem     revoked certificates: for servers
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tacit {
+
+enum class Party { kClient, kServer };
+
+struct NewAuthority {
+  std::filesystem::path folder;
+  std::string name = "tacit";
+  int days = 3650;
+};
+Status MakeAuthority(const NewAuthority&);       // never over another
+
+struct NewCertificate {
+  std::filesystem::path authority, folder;       // the files NAME.pem and NAME.key go to `folder`
+  std::string name;
+  Party party = Party::kClient;
+  std::vector<std::string> hosts;                // a server's names and addresses
+  int days = 365;                                // negative: it has expired already
+};
+struct IssuedFiles {
+  std::filesystem::path certificate, key;
+  std::string serial;
+};
+Result<IssuedFiles> Issue(const NewCertificate&);      // never over files that are there
+
+// All certificates of this name that were issued so far; how many. One issued later is valid.
+Result<std::size_t> Revoke(const std::filesystem::path& authority, const std::string& name);
+
+// What a machine proves itself with, and whom it believes.
+struct Identity {
+  std::string authority, certificate, key;       // PEM
+  std::string name;                              // of the certificate
+};
+// A private key that others may read is refused.
+Result<Identity> ReadIdentity(const std::filesystem::path& authority, const std::filesystem::path& certificate,
+                              const std::filesystem::path& key);
+
+// The list of revoked certificates of an authority, read anew at every check. Thread-safe.
+class Revocations {
+ public:
+  // file: empty for none.
+  Revocations(std::filesystem::path file, std::string authority_pem)
+      : file_(std::move(file)), authority_(std::move(authority_pem)) {}
+  // Why a certificate (PEM) may not be used: revoked, not valid now, or the list cannot be trusted.
+  Status Check(const std::string& certificate) const;
+
+ private:
+  std::filesystem::path file_;
+  std::string authority_;
+};
+
+}  // namespace tacit

@@ -1,0 +1,226 @@
+#include "net/join.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "experiment/files.h"
+#include "experiment/site.h"
+#include <federation.grpc.pb.h>
+#include "net/server.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+
+constexpr std::size_t kPart = 256 << 10, kLargestJob = 1 << 22;
+
+struct Work {
+  v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
+  std::uint32_t round = 0;
+  Bytes frame;
+};
+
+// Calls to one server. A call that the network loses is made again, after a while that grows; one that the
+// server refuses is an error.
+class Line {
+ public:
+  explicit Line(const JoinOptions& o) : o_(o) {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = o.identity.authority;
+    tls.pem_private_key = o.identity.key;
+    tls.pem_cert_chain = o.identity.certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    stub_ = v1::Federation::NewStub(
+        grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments));
+  }
+
+  Result<v1::EnrolReply> Enrol() {
+    v1::EnrolReply reply;
+    TACIT_OK(Again([&](grpc::ClientContext& call) {
+      v1::EnrolRequest request;
+      request.set_protocol(kProtocol);
+      return stub_->Enrol(&call, request, &reply);
+    }));
+    return reply;
+  }
+
+  Result<Work> Next(const std::string& job, std::size_t most) {
+    Work work;
+    bool sound = true;
+    TACIT_OK(Again([&](grpc::ClientContext& call) {
+      work = {};
+      v1::NextRequest request;
+      request.set_job(job);
+      const auto stream = stub_->Next(&call, request);
+      v1::WorkPart part;
+      std::uint64_t size = 0;
+      for (bool first = true; stream->Read(&part); first = false) {
+        if (first) work.kind = part.kind(), work.round = part.round(), size = part.size();
+        sound = size <= most && part.data().size() <= size - work.frame.size();
+        if (!sound) {
+          call.TryCancel();
+          break;
+        }
+        const auto* data = reinterpret_cast<const std::byte*>(part.data().data());
+        work.frame.insert(work.frame.end(), data, data + part.data().size());
+      }
+      const grpc::Status done = stream->Finish();
+      if (sound && done.ok() && work.frame.size() != size)
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the broadcast was cut");
+      return sound ? done : grpc::Status::OK;
+    }));
+    if (!sound)
+      return Fail(Code::kMalformed, "{}: sent more than a broadcast of this job can have", o_.server);
+    return work;
+  }
+
+  // false: the round ended without this answer.
+  Result<bool> Answer(const std::string& job, std::uint32_t round, bool last, const Bytes& bytes) {
+    bool counted = true;
+    TACIT_OK(Again([&](grpc::ClientContext& call) {
+      v1::AnswerReply reply;
+      const auto stream = stub_->Answer(&call, &reply);
+      v1::AnswerPart part;
+      part.set_job(job);
+      part.set_round(round);
+      part.set_last(last);
+      part.set_size(bytes.size());
+      for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPart) {
+        part.set_data(bytes.data() + at, std::min(kPart, bytes.size() - at));
+        if (!stream->Write(part)) break;
+        part.Clear();
+      }
+      stream->WritesDone();
+      grpc::Status done = stream->Finish();
+      counted = done.error_code() != grpc::StatusCode::ABORTED;
+      return counted ? done : grpc::Status::OK;
+    }));
+    return counted;
+  }
+
+  bool stopped() const { return o_.stop != nullptr && o_.stop->load(); }
+
+ private:
+  template <class Call>
+  Status Again(Call make) {
+    using namespace std::chrono_literals;
+    const auto begin = steady_clock::now();
+    auto pause = 50ms;
+    for (bool said = false;;) {
+      if (stopped()) return Fail(Code::kInterrupted, "stopped");
+      grpc::ClientContext call;
+      call.set_deadline(std::chrono::system_clock::now() + 60s);
+      const grpc::Status done = make(call);
+      if (done.ok()) return Ok{};
+      switch (done.error_code()) {
+        case grpc::StatusCode::UNAVAILABLE:
+        case grpc::StatusCode::DEADLINE_EXCEEDED:
+        case grpc::StatusCode::CANCELLED:
+        case grpc::StatusCode::UNKNOWN:
+        case grpc::StatusCode::INTERNAL: break;
+        case grpc::StatusCode::UNAUTHENTICATED:
+        case grpc::StatusCode::PERMISSION_DENIED:
+          return Fail(Code::kInvalidArgument, "{}: turned this client away: {}", o_.server, done.error_message());
+        default: return Fail(Code::kIo, "{}: {}", o_.server, done.error_message());
+      }
+      if (steady_clock::now() - begin > std::chrono::duration<double>(o_.patience))
+        return Fail(Code::kIo,
+                    "{}: cannot be reached ({}); check the address, that the server runs, and that its "
+                    "authority is that of --ca",
+                    o_.server, done.error_message());
+      if (!said && o_.log) o_.log(fmt::format("{}: not reached ({}); trying again", o_.server, done.error_message()));
+      said = true;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::milliseconds(5000));
+    }
+  }
+  const JoinOptions& o_;
+  std::unique_ptr<v1::Federation::Stub> stub_;
+};
+
+bool IsJobId(const std::string& id) {
+  return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Result<Offer> Read(Line& line, const JoinOptions& o) {
+  TACIT_TRY(const v1::EnrolReply reply, line.Enrol());
+  if (reply.protocol() != kProtocol || !IsJobId(reply.job()))
+    return Fail(Code::kMalformed, "{}: does not speak this protocol; use one version of tacit", o.server);
+  Offer offer{.id = reply.job(), .toml = reply.toml(), .job = {}};
+  TACIT_TRY(offer.job, ParseJob(offer.toml, "the job of " + o.server, {}));
+  return offer;
+}
+
+// Answers until the job is over.
+Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& o) {
+  for (;;) {
+    if (line.stopped()) return Fail(Code::kInterrupted, "stopped");
+    TACIT_TRY(const Work work, line.Next(job, site.most_bytes()));
+    switch (work.kind) {
+      case v1::WorkPart::ROUND: {
+        const bool again = work.round == site.round();
+        TACIT_TRY(const Bytes answer, site.Answer(work.round, work.frame));
+        TACIT_TRY(const bool counted, line.Answer(job, work.round, false, answer));
+        if (o.log)
+          o.log(fmt::format("round {}: {}{}", work.round, again ? "sent again" : "answered",
+                            counted ? "" : ", too late to be counted"));
+        break;
+      }
+      case v1::WorkPart::LAST: {
+        TACIT_TRY(const Bytes answer, site.Leave(work.frame));
+        TACIT_TRY([[maybe_unused]] const bool counted, line.Answer(job, work.round, true, answer));
+        break;
+      }
+      case v1::WorkPart::OVER: return Ok{};
+      default: break;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Offer> ReadOffer(const JoinOptions& o) {
+  Line line(o);
+  return Read(line, o);
+}
+
+Result<Joined> Join(const JoinOptions& o) {
+  Line line(o);
+  TACIT_TRY(const Offer offer, Read(line, o));
+  TACIT_TRY(const Plan plan, PlanOf(offer.job));
+  TACIT_OK(CheckPolicy(o.policy, offer.job, plan));
+  Joined joined{.job = offer.id, .folder = o.state / offer.id, .result = {}, .over = false};
+  std::error_code ec;
+  fs::create_directories(joined.folder, ec);
+  // A job keeps its text under its id: a server cannot change what was agreed to.
+  const fs::path kept = joined.folder / "job.toml";
+  if (fs::exists(kept, ec)) {
+    TACIT_TRY(const std::string before, ReadWhole(kept, kLargestJob));
+    if (before != offer.toml)
+      return Fail(Code::kMismatch, "{}: the server offers another job under the same id; refused", kept.string());
+  } else {
+    TACIT_OK(WriteWhole(kept, offer.toml));
+  }
+  const Enrolment own{.name = o.identity.name,
+                      .data = o.data,
+                      .folder = joined.folder,
+                      .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
+  TACIT_TRY(joined.result, TakePart(offer.job, own, [&](Site& site) {
+    if (o.log) o.log(fmt::format("joined job {}", offer.id));
+    const Status done = Serve(line, offer.id, site, o);
+    joined.over = done.ok();
+    return done;
+  }));
+  return joined;
+}
+
+}  // namespace tacit

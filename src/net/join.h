@@ -1,0 +1,52 @@
+#pragma once
+
+// A client's end of the wire, and its right to refuse. It believes nothing that the server says of privacy:
+// the plan is made here, from the job's public constants, and what is beyond the client's policy is refused
+// before a row is read.
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "experiment/job.h"
+#include "net/ca.h"
+
+namespace tacit {
+
+// What a client agrees to, whatever a job says.
+struct Policy {
+  double max_epsilon = 0;                        // of one job; 0: nothing is agreed to
+  double max_delta = 1e-5;
+  bool replayable = false;                       // noise that others can take off: for tests
+  bool paper = false;                            // the algorithms as printed, which may have no guarantee
+};
+Section DescribePolicy(Policy&);
+Result<Policy> ReadPolicy(const std::filesystem::path&);      // TOML with the keys above
+// Why this job is refused, with the figure and what would have to change.
+Status CheckPolicy(const Policy&, const Job&, const Plan&);
+
+struct JoinOptions {
+  std::string server;                            // host:port
+  Identity identity;
+  std::string data;                              // file
+  std::filesystem::path state;                   // folder: a subfolder a job, and the cumulative ledger
+  std::filesystem::path ledger;                  // empty: ledger.db in `state`
+  Policy policy;
+  double patience = 600;                         // seconds without the server after which to give up
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const std::string&)> log;
+};
+struct Joined {
+  std::string job;                               // id
+  std::filesystem::path folder;
+  SiteResult result;
+  bool over = false;                             // false: stopped before the end; join again to go on
+};
+// The job a server offers, and its id.
+struct Offer {
+  std::string id, toml;
+  Job job;
+};
+Result<Offer> ReadOffer(const JoinOptions&);
+Result<Joined> Join(const JoinOptions&);
+
+}  // namespace tacit

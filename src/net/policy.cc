@@ -1,0 +1,64 @@
+#include <toml++/toml.h>
+
+#include <cmath>
+
+#include "experiment/files.h"
+#include "experiment/toml_values.h"
+#include "net/join.h"
+
+namespace tacit {
+
+Section DescribePolicy(Policy& p) {
+  Section s("policy", "What a client agrees to, whatever a job says.");
+  s.Number("max_epsilon", &p.max_epsilon, AtLeast(0), "the most a job may cost");
+  s.Number("max_delta", &p.max_delta, Between(0, 1), "the largest delta a job may state");
+  s.Flag("replayable", &p.replayable, "join jobs whose noise everybody knows: for tests, without privacy");
+  s.Flag("paper", &p.paper, "join algorithms as printed, if what they certify is within the above");
+  return s;
+}
+
+Result<Policy> ReadPolicy(const std::filesystem::path& file) {
+  TACIT_TRY(const std::string text, ReadWhole(file, 1 << 20));
+  Policy policy;
+  Section keys = DescribePolicy(policy);
+  toml::table root;
+  try {
+    root = toml::parse(text, file.string());
+  } catch (const toml::parse_error& e) {
+    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", file.string(), e.source().begin.line,
+                e.description());
+  }
+  for (const auto& [key, node] : root) {
+    auto value = internal::ValueOf(node, std::string(key.str()));
+    if (!value.ok()) return internal::At(file.string(), node, value.error());
+    if (Status s = keys.Set(key.str(), *value); !s.ok()) return internal::At(file.string(), node, s.error());
+  }
+  return policy;
+}
+
+Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
+  if (job.config.algorithm.mode != "certified" && !p.paper)
+    return Fail(Code::kBudget,
+                "algorithm.mode = \"{}\": the job runs an algorithm as printed, without clipping that its "
+                "certificate could rest on; refused by this client's policy (paper = false)",
+                job.config.algorithm.mode);
+  if (job.config.privacy.noise != "entropy" && !p.replayable)
+    return Fail(Code::kBudget,
+                "privacy.noise = \"{}\": whoever knows the job's seed can take the noise off; refused by this "
+                "client's policy (replayable = false)",
+                job.config.privacy.noise);
+  if (!(plan.certified_epsilon <= p.max_epsilon))
+    return Fail(Code::kBudget,
+                "the job costs ε = {}, and this client agrees to {} at most; ask for a smaller "
+                "privacy.epsilon, or raise --max-epsilon",
+                std::isfinite(plan.certified_epsilon) ? fmt::format("{:.4g}", plan.certified_epsilon) : "∞",
+                p.max_epsilon);
+  if (!(plan.delta <= p.max_delta))
+    return Fail(Code::kBudget,
+                "the job states δ = {}, and this client agrees to {} at most; ask for a smaller privacy.delta, "
+                "or raise max_delta",
+                plan.delta, p.max_delta);
+  return Ok{};
+}
+
+}  // namespace tacit

@@ -1,0 +1,275 @@
+#include "net/server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include <federation.grpc.pb.h>
+
+namespace tacit {
+namespace {
+
+using grpc::ServerContext;
+using std::chrono::steady_clock;
+
+constexpr auto kPoll = std::chrono::milliseconds(100);      // how late a stop or a hang-up is noticed
+constexpr auto kWait = std::chrono::seconds(10);  // of one Next; a client that is gone holds no thread longer
+constexpr std::size_t kPart = 256 << 10;
+
+grpc::Status Refuse(grpc::StatusCode code, const std::string& why) { return {code, why}; }
+
+class Server final : public FederationServer, public v1::Federation::Service {
+ public:
+  Server(const Job& job, std::string id, const ServeOptions& o)
+      : job_(job),
+        toml_(ToToml(job)),
+        id_(std::move(id)),
+        o_(o),
+        revoked_(o.revocations, o.identity.authority),
+        told_(job.clients.size()),
+        here_(job.clients.size()) {}
+  ~Server() override {
+    if (server_ == nullptr) return;
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  }
+
+  Status Listen() {
+    grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    tls.pem_root_certs = o_.identity.authority;
+    tls.pem_key_cert_pairs.push_back({o_.identity.key, o_.identity.certificate});
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(o_.address, grpc::SslServerCredentials(tls), &port_);
+    builder.RegisterService(static_cast<v1::Federation::Service*>(this));
+    builder.SetMaxReceiveMessageSize(1 << 20);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    server_ = builder.BuildAndStart();
+    if (server_ != nullptr && port_ != 0) return Ok{};
+    return Fail(Code::kIo,
+                "{}: cannot be listened at; is the address one of this machine and the port free, and are "
+                "the certificate and its key those of a server?",
+                o_.address);
+  }
+  int port() const override { return port_; }
+
+  Status Ask(const Question& q, std::vector<Bytes>& answers) override {
+    std::unique_lock lock(mutex_);
+    question_ = &q;
+    answers_.clear();
+    ++number_;
+    changed_.notify_all();
+    // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
+    const std::size_t minimum = q.last ? 0 : std::min(q.who.size(), job_.minimum != 0 ? job_.minimum : q.who.size());
+    const auto until = steady_clock::now() + std::chrono::duration<double>(job_.deadline);
+    bool late = false;
+    Status done = Ok{};
+    while (answers_.size() < q.who.size()) {
+      if (o_.stop != nullptr && o_.stop->load()) {
+        done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
+        break;
+      }
+      if (steady_clock::now() >= until) {
+        if (answers_.size() >= minimum) break;
+        if (!late)
+          Log(fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting", q.round,
+                          answers_.size(), q.who.size(), minimum));
+        late = true;
+      }
+      changed_.wait_for(lock, kPoll);
+    }
+    answers.assign(q.who.size(), {});
+    for (std::size_t i = 0; i < q.who.size(); ++i)
+      if (const auto found = answers_.find(q.who[i]); found != answers_.end())
+        answers[i] = std::move(found->second);
+    if (done.ok() && answers_.size() < q.who.size())
+      Log(fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()));
+    question_ = nullptr;
+    // Nobody may still read the question that ends here.
+    while (readers_ > 0) changed_.wait_for(lock, kPoll);
+    return done;
+  }
+
+  void Over() override {
+    std::unique_lock lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+    const auto until = steady_clock::now() + std::chrono::seconds(5);
+    const auto waiting = [&] {
+      for (std::size_t i = 0; i < told_.size(); ++i)
+        if (here_[i] && !told_[i]) return true;
+      return false;
+    };
+    while (waiting() && steady_clock::now() < until) changed_.wait_for(lock, kPoll);
+  }
+
+ private:
+  void Log(const std::string& line) const {
+    if (o_.log) o_.log(line);
+  }
+
+  // The client behind a call, by its certificate alone.
+  grpc::Status Who(const ServerContext& call, std::uint32_t& client) {
+    const auto peer = call.auth_context();
+    const auto names = peer->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+    const auto certificates = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (!peer->IsPeerAuthenticated() || names.size() != 1 || certificates.size() != 1)
+      return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
+    const std::string name(names[0].data(), names[0].size());
+    if (const Status s = revoked_.Check(std::string(certificates[0].data(), certificates[0].size())); !s.ok()) {
+      Log(fmt::format("refused {}: {}", IsPartyName(name) ? name : "a caller", s.error().message));
+      return Refuse(grpc::StatusCode::UNAUTHENTICATED, s.error().message);
+    }
+    const auto found = ClientOf(job_, name);
+    if (!found.ok()) {
+      Log(fmt::format("refused {}: not a client of this job", IsPartyName(name) ? name : "a caller"));
+      return Refuse(grpc::StatusCode::PERMISSION_DENIED, found.error().message);
+    }
+    client = *found;
+    return grpc::Status::OK;
+  }
+  grpc::Status OtherJob() const {
+    return Refuse(grpc::StatusCode::FAILED_PRECONDITION, "the server runs another job now; join again");
+  }
+
+  grpc::Status Enrol(ServerContext* call, const v1::EnrolRequest* in, v1::EnrolReply* out) override {
+    std::uint32_t client = 0;
+    if (auto s = Who(*call, client); !s.ok()) return s;
+    if (in->protocol() != kProtocol)
+      return Refuse(grpc::StatusCode::FAILED_PRECONDITION,
+                    fmt::format("the server speaks protocol {} and the client {}; use one version of tacit",
+                                kProtocol, in->protocol()));
+    out->set_protocol(kProtocol);
+    out->set_job(id_);
+    out->set_toml(toml_);
+    Log(fmt::format("{} has read the job", job_.clients[client]));
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Next(ServerContext* call, const v1::NextRequest* in,
+                    grpc::ServerWriter<v1::WorkPart>* out) override {
+    std::uint32_t client = 0;
+    if (auto s = Who(*call, client); !s.ok()) return s;
+    if (in->job() != id_) return OtherJob();
+    v1::WorkPart part;
+    std::string frame;
+    {
+      std::unique_lock lock(mutex_);
+      here_[client] = true;
+      const auto until = steady_clock::now() + kWait;
+      while (!over_ && !closing_ && !Wanted(client) && steady_clock::now() < until && !call->IsCancelled())
+        changed_.wait_for(lock, kPoll);
+      if (Wanted(client)) {
+        part.set_kind(question_->last ? v1::WorkPart::LAST : v1::WorkPart::ROUND);
+        part.set_round(question_->round);
+        frame.assign(reinterpret_cast<const char*>(question_->frame.data()), question_->frame.size());
+      } else if (over_) {
+        part.set_kind(v1::WorkPart::OVER);
+        told_[client] = true;
+        changed_.notify_all();
+      }
+    }
+    part.set_size(frame.size());
+    for (std::size_t at = 0; at == 0 || at < frame.size(); at += kPart) {
+      part.set_data(frame.substr(at, kPart));
+      if (!out->Write(part)) break;
+      part.Clear();
+    }
+    return grpc::Status::OK;
+  }
+  bool Wanted(std::uint32_t client) const {
+    return question_ != nullptr && answers_.find(client) == answers_.end() &&
+           std::binary_search(question_->who.begin(), question_->who.end(), client);
+  }
+
+  grpc::Status Answer(ServerContext* call, grpc::ServerReader<v1::AnswerPart>* in, v1::AnswerReply*) override {
+    std::uint32_t client = 0;
+    if (auto s = Who(*call, client); !s.ok()) return s;
+    v1::AnswerPart part;
+    if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
+    if (part.job() != id_) return OtherJob();
+    std::uint64_t number = 0, most = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const Question* q = question_;
+      number = number_;
+      if (q == nullptr || q->round != part.round() || q->last != part.last())
+        return Refused(client, grpc::StatusCode::ABORTED, "the answer is to a round that is not asked for");
+      if (!std::binary_search(q->who.begin(), q->who.end(), client))
+        return Refused(client, grpc::StatusCode::PERMISSION_DENIED, "the client is not asked in this round");
+      most = q->most_bytes;
+    }
+    const std::uint64_t size = part.size();
+    if (size > most)
+      return Refused(client, grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     fmt::format("the answer has {} bytes, and {} is the most", size, most));
+    Bytes bytes;
+    do {
+      if (part.data().size() > size - bytes.size())
+        return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, "the answer is longer than it says");
+      const auto* data = reinterpret_cast<const std::byte*>(part.data().data());
+      bytes.insert(bytes.end(), data, data + part.data().size());
+    } while (in->Read(&part));
+    if (bytes.size() != size)
+      return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, "the answer is shorter than it says");
+    return Take(client, number, std::move(bytes));
+  }
+
+  grpc::Status Take(std::uint32_t client, std::uint64_t number, Bytes bytes) {
+    std::unique_lock lock(mutex_);
+    if (question_ == nullptr || number_ != number)
+      return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
+    const Question& q = *question_;      // Ask waits for readers before it goes
+    ++readers_;
+    lock.unlock();
+    const Status fits = q.check(bytes);
+    lock.lock();
+    --readers_;
+    changed_.notify_all();
+    if (!fits.ok()) return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, fits.error().message);
+    if (question_ == nullptr || number_ != number)
+      return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
+    const auto [at, fresh] = answers_.try_emplace(client, std::move(bytes));
+    if (!fresh && at->second != bytes)      // not moved from where the place was taken
+      return Refused(client, grpc::StatusCode::ALREADY_EXISTS, "the client has answered otherwise before");
+    changed_.notify_all();
+    return grpc::Status::OK;
+  }
+  grpc::Status Refused(std::uint32_t client, grpc::StatusCode code, const std::string& why) const {
+    Log(fmt::format("refused an answer of {}: {}", job_.clients[client], why));
+    return Refuse(code, why);
+  }
+
+  const Job& job_;
+  const std::string toml_, id_;
+  ServeOptions o_;
+  Revocations revoked_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const Question* question_ = nullptr;           // null: between rounds
+  std::uint64_t number_ = 0;                     // of questions so far
+  std::size_t readers_ = 0;                      // calls that look at the question without the mutex
+  std::map<std::uint32_t, Bytes> answers_;
+  bool over_ = false, closing_ = false;
+  std::vector<bool> told_, here_;                // by client: that it is over; has called
+};
+
+}  // namespace
+
+Result<std::unique_ptr<FederationServer>> FederationServer::Start(const Job& job, std::string id,
+                                                                  const ServeOptions& o) {
+  auto server = std::make_unique<Server>(job, std::move(id), o);
+  TACIT_OK(server->Listen());
+  return Result<std::unique_ptr<FederationServer>>(std::move(server));
+}
+
+}  // namespace tacit

@@ -1,0 +1,35 @@
+#pragma once
+
+// The server's end of the wire: gRPC over mutual TLS. It lets in whom the authority vouches for and the job
+// names, takes one answer a round from each, and refuses everything else without hurting the round.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "experiment/job.h"
+#include "net/ca.h"
+#include "runtime/link.h"
+
+namespace tacit {
+
+inline constexpr std::uint32_t kProtocol = 1;
+
+struct ServeOptions {
+  std::string address = "127.0.0.1:0";           // port 0: any that is free
+  Identity identity;
+  std::filesystem::path revocations;             // crl.pem; empty: none
+  const std::atomic<bool>* stop = nullptr;       // set: end after the round that waits, kInterrupted
+  std::function<void(const std::string&)> log;   // one line per event; from any thread
+};
+
+class FederationServer : public Link {
+ public:
+  // id: of the run, kept beside it, so that clients know it again after a restart.
+  static Result<std::unique_ptr<FederationServer>> Start(const Job&, std::string id, const ServeOptions&);
+  virtual int port() const = 0;
+  // The result is durable: clients may settle and go. Waits a little for those that are there.
+  virtual void Over() = 0;
+};
+
+}  // namespace tacit
