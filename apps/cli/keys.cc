@@ -92,7 +92,8 @@ Result<int> MakeCa(const Common& common, const NewAuthority& a) {
   TACIT_OK(MakeAuthority(a));
   const std::string ca = (a.folder / "ca.pem").string(), key = (a.folder / "ca.key").string(),
                     crl = (a.folder / "crl.pem").string();
-  if (common.json) return PrintJson({{"authority", ca}, {"key", key}, {"revocations", crl}, {"days", a.days}});
+  if (common.json)
+    return PrintJson({{"authority", ca}, {"key", key}, {"revocations", crl}, {"days", a.days}});
   fmt::print("authority    {}  (for everyone who takes part)\n", ca);
   fmt::print("private key  {}  (keep it to yourself, and off the network)\n", key);
   fmt::print("revoked      {}  (for the server)\n", crl);
@@ -133,26 +134,31 @@ void AddParties(CLI::App* verb, Invocation& run) {
     auto folder = std::make_shared<std::string>();
     sub->add_option("folder", *folder, "folder of the authority")->required()->type_name("DIR");
     sub->add_option("--name", a->name, "name in its certificate")->capture_default_str()->type_name("NAME");
-    sub->add_option("--days", a->days, "how long it is valid")->capture_default_str()->check(CLI::Range(1, 36500));
+    sub->add_option("--days", a->days, "how long it is valid")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 36500));
     sub->callback([a, folder, &run] {
       a->folder = *folder;
       run.action = [a, &run] { return MakeCa(run.common, *a); };
     });
   }
   {
-    CLI::App* sub = AddVerb(
-        *verb, run, "issue", "a certificate for a client or a server",
-        "  tacit keys issue north --ca ca                           north.pem and north.key\n"
-        "  tacit keys issue coordinator --ca ca --host train.example.org --host 192.0.2.1\n"
-        "\nWith --host it is a server's. The name is the client's id in every job.\n");
+    CLI::App* sub =
+        AddVerb(*verb, run, "issue", "a certificate for a client or a server",
+                "  tacit keys issue north --ca ca                           north.pem and north.key\n"
+                "  tacit keys issue coordinator --ca ca --host train.example.org --host 192.0.2.1\n"
+                "\nWith --host it is a server's. The name is the client's id in every job.\n");
     auto n = std::make_shared<NewCertificate>();
     auto authority = std::make_shared<std::string>();
     auto out = std::make_shared<std::string>(".");
     sub->add_option("name", n->name, "who it is for")->required()->type_name("NAME");
     sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
-    sub->add_option("--host", n->hosts, "a server's host name or address; may be repeated")->type_name("HOST");
+    sub->add_option("--host", n->hosts, "a server's host name or address; may be repeated")
+        ->type_name("HOST");
     sub->add_option("--out", *out, "folder for the two files")->capture_default_str()->type_name("DIR");
-    sub->add_option("--days", n->days, "how long it is valid")->capture_default_str()->check(CLI::Range(1, 3650));
+    sub->add_option("--days", n->days, "how long it is valid")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 3650));
     sub->callback([n, authority, out, &run] {
       n->authority = *authority;
       n->folder = *out;
@@ -191,7 +197,8 @@ Result<std::string> PassphraseOptions::Ask(const std::string& key) const {
 }
 
 void AddKeys(CLI::App& app, Invocation& run) {
-  CLI::App* verb = AddVerb(app, run, "keys", "keys to sign certificates with, and certificates of machines", "");
+  CLI::App* verb =
+      AddVerb(app, run, "keys", "keys to sign certificates with, and certificates of machines", "");
   verb->require_subcommand(1);
   {
     CLI::App* sub = AddVerb(*verb, run, "new", "make a pair of keys (Ed25519)",

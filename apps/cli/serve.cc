@@ -78,23 +78,20 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   TACIT_TRY(const Plan plan, PlanOf(job));
   TACIT_TRY(const Identity identity, a.identity.Read());
   const Config& c = job.config;
-  const fs::path folder =
-      !a.folder.empty()
-          ? fs::path(a.folder)
-          : fs::path(c.experiment.output) / (c.experiment.name.empty() ? c.file.stem().string() : c.experiment.name);
+  const fs::path folder = !a.folder.empty()
+                              ? fs::path(a.folder)
+                              : fs::path(c.experiment.output) /
+                                    (c.experiment.name.empty() ? c.file.stem().string() : c.experiment.name);
   std::error_code ec;
-  if (fs::exists(folder / "config.toml", ec)) {      // finished, or none to go on with: said before anybody joins
-    TACIT_TRY([[maybe_unused]] const Config kept, ConfigToResume(folder, {}));
-  }
+  const bool finished = !fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec);
   TACIT_TRY(const std::string id, IdIn(folder));
   Log log(common);
-  TACIT_TRY(const auto server,
-            FederationServer::Start(job, id,
-                                    {.address = a.listen,
-                                     .identity = identity,
-                                     .revocations = a.revocations,
-                                     .stop = &InterruptFlag(),
-                                     .log = [&](const std::string& line) { log(line); }}));
+  TACIT_TRY(const auto server, FederationServer::Start(job, id,
+                                                       {.address = a.listen,
+                                                        .identity = identity,
+                                                        .revocations = a.revocations,
+                                                        .stop = &InterruptFlag(),
+                                                        .log = [&](const std::string& line) { log(line); }}));
   const std::string host = a.listen.substr(0, a.listen.rfind(':'));
   TACIT_OK(WriteWhole(folder / "address", fmt::format("{}:{}\n", host, server->port())));
   if (!common.json && !common.quiet) {
@@ -103,6 +100,17 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
     std::fflush(stdout);
   }
   log(fmt::format("job {} for {} clients, listening at {}:{}", id, job.clients.size(), host, server->port()));
+  if (finished) {
+    log("the run is finished; waiting for clients that have not heard of it");
+    server->Over(job.deadline, /*everybody=*/true);
+    if (common.json) {
+      TACIT_TRY(const std::string result, ReadWhole(folder / "result.json"));
+      fmt::print("{}", result);
+    } else {
+      fmt::print("The run is finished; its result is in {}\n", (folder / "result.json").string());
+    }
+    return 0;
+  }
   TrainHooks hooks;
   hooks.interrupt = &InterruptFlag();
   hooks.progress = [&](const Progress& p) {
@@ -145,8 +153,10 @@ Result<int> Review(const Common& common, const JoinOptions& o) {
     fmt::print("Job {} of {}, for {} as one of {} clients\n\n", offer.id, o.server, o.identity.name,
                offer.job.clients.size());
     PrintPlan(plan, offer.job.config, 5);
-    fmt::print("\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
-    fmt::print("This client's policy: {}\n", agreed.ok() ? "within it" : "refused: " + agreed.error().message);
+    fmt::print(
+        "\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
+    fmt::print("This client's policy: {}\n",
+               agreed.ok() ? "within it" : "refused: " + agreed.error().message);
   }
   return agreed.ok() ? 0 : static_cast<int>(agreed.error().code);
 }
@@ -228,7 +238,8 @@ void AddJoin(CLI::App& app, Invocation& run) {
   verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
   verb->add_option("--data", a->data, "file with this client's rows")->type_name("FILE");
   a->identity.Add(verb);
-  verb->add_flag("--review", a->review, "show the job, its cost and what the policy says of it; join nothing");
+  verb->add_flag("--review", a->review,
+                 "show the job, its cost and what the policy says of it; join nothing");
   verb->add_option("--max-epsilon", a->max_epsilon, "the most a job may cost")->type_name("E");
   verb->add_option("--policy", a->policy, "file with max_epsilon, max_delta, replayable, paper")
       ->type_name("FILE.toml");

@@ -37,7 +37,8 @@ class Checkpoint {
   // clients: those that remember, or what a server knows of those elsewhere; none where there is nothing.
   template <Coordinated A, class Client = typename A::Client>
   static Status Save(const std::filesystem::path& file, const Sha256::Digest& config, const Standing& at,
-                     typename A::Server& server, typename A::Down& down, std::span<std::type_identity_t<Client>> clients) {
+                     typename A::Server& server, typename A::Down& down,
+                     std::span<std::type_identity_t<Client>> clients) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     out.PutAll(server.State());
@@ -113,7 +114,7 @@ class Checkpoint {
     for (std::size_t k = 0; ok && k < notes.size(); ++k)
       ok = in.GetAll(notes[k].Fields()) &&
            (FaultOf(notes[k], peers[k].lengths()) == Fault::kNone ||
-            FaultOf(notes[k], peers[k].lengths()) == Fault::kAbsent);      // no note yet
+            FaultOf(notes[k], peers[k].lengths()) == Fault::kAbsent);  // no note yet
     for (std::size_t k = 0; ok && k < peers.size(); ++k) ok = in.GetAll(peers[k].State());
     if (!ok || !in.rest.empty()) return NotOfThis(file.string());
     return at;

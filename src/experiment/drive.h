@@ -363,12 +363,12 @@ class Drive final : public DriveLoop {
       line["clip"] = Number(s_.plan.clip * server_.clip_scale());
   }
   Status Save(const Standing& at) override {
-    return Checkpoint::Save<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), at, server_, runtime_.down(),
-                               Remembering());
+    return Checkpoint::Save<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), at, server_,
+                                     runtime_.down(), Remembering());
   }
   Result<Standing> Load(std::size_t planned) override {
-    return Checkpoint::Load<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned, server_,
-                               runtime_.down(), Remembering());
+    return Checkpoint::Load<A, Kept>(File("checkpoint"), ConfigDigest(s_.config), s_.plan.clients, planned,
+                                     server_, runtime_.down(), Remembering());
   }
 
   typename A::Server& server_;

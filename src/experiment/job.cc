@@ -21,10 +21,11 @@ namespace fs = std::filesystem;
 Status CheckApart(const Job& job, const Plan& plan) {
   const Config& c = job.config;
   if (plan.network)
-    return Fail(Code::kUnsupported,
-                "algorithm.name = \"{}\": has no server, and peers on several machines are not built yet; use "
-                "a method with a server, or `tacit train` for a simulation",
-                c.algorithm.name);
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.name = \"{}\": has no server, and peers on several machines are not built yet; use "
+        "a method with a server, or `tacit train` for a simulation",
+        c.algorithm.name);
   if (plan.trust == "central")
     return Fail(Code::kUnsupported,
                 "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
@@ -36,10 +37,11 @@ Status CheckApart(const Job& job, const Plan& plan) {
     return Fail(Code::kInvalidArgument,
                 "model.weight_rule = \"data\": reads the private rows of all clients; give model.weight");
   if ((c.privacy.noise == "replayable") != (job.noise_seed != 0))
-    return Fail(Code::kInvalidArgument,
-                "serve.noise_seed = {} with privacy.noise = \"{}\": replayable noise needs a seed that is not "
-                "0, which everybody knows, and noise from entropy has none",
-                job.noise_seed, c.privacy.noise);
+    return Fail(
+        Code::kInvalidArgument,
+        "serve.noise_seed = {} with privacy.noise = \"{}\": replayable noise needs a seed that is not "
+        "0, which everybody knows, and noise from entropy has none",
+        job.noise_seed, c.privacy.noise);
   return Ok{};
 }
 
@@ -47,10 +49,11 @@ Status CheckJob(Job& job) {
   std::set<std::string> seen;
   for (const std::string& name : job.clients) {
     if (!IsPartyName(name))
-      return Fail(Code::kInvalidArgument,
-                  "serve.clients holds \"{}\": a name has up to 64 letters, digits, -, _ and dots, and begins "
-                  "with a letter or digit",
-                  name);
+      return Fail(
+          Code::kInvalidArgument,
+          "serve.clients holds \"{}\": a name has up to 64 letters, digits, -, _ and dots, and begins "
+          "with a letter or digit",
+          name);
     if (!seen.insert(name).second)
       return Fail(Code::kInvalidArgument, "serve.clients holds \"{}\" twice; a client has one place", name);
   }
@@ -63,7 +66,8 @@ Status CheckJob(Job& job) {
   if (!job.records.empty()) {
     double sum = 0;
     for (const double n : job.records) {
-      if (n != std::floor(n)) return Fail(Code::kInvalidArgument, "serve.records holds {}: no whole number", n);
+      if (n != std::floor(n))
+        return Fail(Code::kInvalidArgument, "serve.records holds {}: no whole number", n);
       sum += n;
     }
     if (job.records.size() != job.clients.size())
@@ -76,8 +80,8 @@ Status CheckJob(Job& job) {
     c.data.rows = static_cast<std::size_t>(sum);
   }
   if (!c.network.file.empty())
-    return Fail(Code::kInvalidArgument, "network.file = \"{}\": a job names no files of its clients; leave it out",
-                c.network.file);
+    return Fail(Code::kInvalidArgument,
+                "network.file = \"{}\": a job names no files of its clients; leave it out", c.network.file);
   if (job.minimum > job.clients.size())
     return Fail(Code::kInvalidArgument, "serve.minimum = {}: there are {} clients; lower it", job.minimum,
                 job.clients.size());
@@ -99,8 +103,7 @@ Section DescribeServe(Job& job) {
   s.Texts("clients", &job.clients, "certificate names of the clients, in order");
   s.Numbers("records", &job.records, {.lower = 1, .upper = 0x1p53},
             "how many records each client has, public; empty: data.rows, split evenly");
-  s.Number("deadline", &job.deadline, {.lower = 0.1, .upper = 1e7},
-           "seconds a round waits for answers");
+  s.Number("deadline", &job.deadline, {.lower = 0.1, .upper = 1e7}, "seconds a round waits for answers");
   s.Count("minimum", &job.minimum, {.lower = 0, .upper = 1e6},
           "answers without which a round waits beyond its deadline; 0: all");
   s.Count("noise_seed", &job.noise_seed, {.lower = 0, .upper = 0x1p53 - 1},
@@ -197,8 +200,9 @@ Result<SiteResult> TakePart(const Job& job, const Enrolment& own, const std::fun
   TACIT_TRY(s.partition, LoadPartition(reading, s.facts));
   const std::size_t rows = s.partition.size(0);
   if (s.partition.data.features != s.facts.features)
-    return Fail(Code::kInvalidArgument, "{}: has {} features and the job {}; bring the file into the job's form",
-                own.data, s.partition.data.features, s.facts.features);
+    return Fail(Code::kInvalidArgument,
+                "{}: has {} features and the job {}; bring the file into the job's form", own.data,
+                s.partition.data.features, s.facts.features);
   // Where the number of records is public it is stated; where it is hidden there is a public bound.
   const bool stated = s.plan.by_records || (!s.plan.by_client() && !s.plan.charges_units());
   if (stated && !s.facts.records.empty() && rows != s.facts.records[s.site])
@@ -266,8 +270,9 @@ Result<SiteResult> TakePart(const Job& job, const Enrolment& own, const std::fun
     TACIT_OK(s.run_vault->Settle(*s.book));
     TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
   }
-  result.epsilon = s.plan.account ? s.plan.certified_epsilon
-                                  : GdpEpsilon(Root(s.book->largest_spent()), Delta::Proven(s.plan.delta)).upper;
+  result.epsilon = s.plan.account
+                       ? s.plan.certified_epsilon
+                       : GdpEpsilon(Root(s.book->largest_spent()), Delta::Proven(s.plan.delta)).upper;
   return result;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // A run over several machines: an experiment file with a table [serve], which `tacit train` passes over. The
-// server has the job and no rows; every client has its own rows, reads the job, and makes the same plan of it.
+// server has the job and no rows; every client has its own rows, reads the job, and makes the same plan of
+// it.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -22,17 +23,17 @@ bool IsPartyName(const std::string&);
 struct Job {
   Config config;
   std::vector<std::string> clients;              // certificate names, in the order of client ids
-  std::vector<double> records;                   // how many each has: public; empty: data.rows, split evenly
-  double deadline = 3600;                        // seconds a round waits for answers
-  std::size_t minimum = 0;                       // answers without which a round goes on waiting; 0: all
-  std::size_t noise_seed = 0;                    // of replayable noise; 0: none
+  std::vector<double> records;  // how many each has: public; empty: data.rows, split evenly
+  double deadline = 3600;  // seconds a round waits for answers
+  std::size_t minimum = 0;  // answers without which a round goes on waiting; 0: all
+  std::size_t noise_seed = 0;  // of replayable noise; 0: none
 };
-Section DescribeServe(Job&);                     // [serve]
+Section DescribeServe(Job&);  // [serve]
 Result<Job> LoadJob(const std::filesystem::path&, const std::vector<Assignment>& sets);
 Result<Job> ParseJob(std::string_view toml, const std::string& name, const std::vector<Assignment>& sets);
-std::string ToToml(const Job&);                  // resolved: what clients read
+std::string ToToml(const Job&);  // resolved: what clients read
 Result<PublicFacts> FactsOf(const Job&);
-Result<Plan> PlanOf(const Job&);                 // from public constants, as every party computes it
+Result<Plan> PlanOf(const Job&);  // from public constants, as every party computes it
 // The place of a certificate name among the clients; kNotFound with a sentence for whom it is not there.
 Result<std::uint32_t> ClientOf(const Job&, const std::string& name);
 
@@ -40,15 +41,16 @@ Result<std::uint32_t> ClientOf(const Job&, const std::string& name);
 // the run goes on with it. Every round is durable before the next is asked for.
 Result<RunResult> Coordinate(const Job&, Link&, const std::filesystem::path& folder, const TrainHooks& = {});
 
-// One client's part. Its ledgers are its own: that of the job in `folder`, and the cumulative one of its data.
+// One client's part. Its ledgers are its own: that of the job in `folder`, and the cumulative one of its
+// data.
 struct Enrolment {
-  std::string name;                              // of its certificate
-  std::string data;                              // its rows: a file
+  std::string name;  // of its certificate
+  std::string data;  // its rows: a file
   std::filesystem::path folder, ledger;
 };
 struct SiteResult {
-  std::size_t rounds = 0;                        // answered
-  double epsilon = 0, delta = 0;                 // spent on this job, upper bound
+  std::size_t rounds = 0;  // answered
+  double epsilon = 0, delta = 0;  // spent on this job, upper bound
 };
 // serve(site) answers the server until the job is over; kInterrupted leaves it to be gone on with.
 Result<SiteResult> TakePart(const Job&, const Enrolment&, const std::function<Status(Site&)>& serve);

@@ -44,8 +44,8 @@ struct Session {
   // with it; partition and book then hold its own rows and account alone.
   Link* link = nullptr;
   std::function<Status(Site&)> at_site = {};
-  std::uint32_t site = 0;                        // which client this is
-  std::filesystem::path folder = {};             // where it keeps its checkpoint
+  std::uint32_t site = 0;  // which client this is
+  std::filesystem::path folder = {};  // where it keeps its checkpoint
 };
 
 // Seed of replayable noise: named by everything that shapes the run, the data included. The same run again
@@ -73,13 +73,13 @@ DataSetId IdOf(const Config&);
 // The server's process of a run whose clients are elsewhere (job.h).
 struct Apart {
   Link* link = nullptr;
-  PublicFacts facts;                             // of all clients' rows
-  std::filesystem::path folder;                  // gone on with, if it holds a run
+  PublicFacts facts;  // of all clients' rows
+  std::filesystem::path folder;  // gone on with, if it holds a run
 };
 Result<RunResult> Execute(const Config&, const TrainHooks&, const Apart&);
 
 // Builds the algorithm that the config names and trains it.
 Status Launch(Session&, RunResult&);
-Status LaunchNetwork(Session&, RunResult&);      // those without a server
+Status LaunchNetwork(Session&, RunResult&);  // those without a server
 
 }  // namespace tacit

@@ -26,16 +26,16 @@ class Site {
   // What is left to say after the last round; nothing private, and it costs nothing.
   Result<Bytes> Leave(std::span<const std::byte> down);
 
-  std::uint32_t round() const { return answered_.round; }      // the last that was answered; 0: none
+  std::uint32_t round() const { return answered_.round; }  // the last that was answered; 0: none
   std::size_t rounds() const { return static_cast<std::size_t>(at_.rounds_done); }
-  std::size_t most_bytes() const;                              // of a broadcast
+  std::size_t most_bytes() const;  // of a broadcast
 
  protected:
   explicit Site(Session&);
   virtual Result<Bytes> Compute(std::uint32_t place, std::span<const std::byte> down) = 0;
   virtual Result<Bytes> Depart(std::span<const std::byte> down) = 0;
   virtual Status Save(const Standing&) = 0;
-  virtual Result<Standing> Load(std::size_t planned) = 0;      // kNotFound: there is none
+  virtual Result<Standing> Load(std::size_t planned) = 0;  // kNotFound: there is none
 
   // Whether a field of a broadcast is one that a client can work with: its code may index by it.
   template <class T> bool Fits(const Public<T>&) const { return true; }
@@ -59,7 +59,7 @@ class Site {
   NoiseSource noise_;
 
  private:
-  struct Stored {      // what Standing::held is made of
+  struct Stored {  // what Standing::held is made of
     std::uint32_t round = 0;
     Sha256::Digest down = {};
     Bytes reply;
@@ -68,8 +68,8 @@ class Site {
   static Result<Stored> Unpack(const std::string&);
   Status Reserve();
 
-  std::size_t broadcast_ = 0;      // another length a broadcast may have; 0: none
-  std::vector<MuSquared> charges_;      // of the rounds, as planned
+  std::size_t broadcast_ = 0;  // another length a broadcast may have; 0: none
+  std::vector<MuSquared> charges_;  // of the rounds, as planned
   std::size_t reserved_until_ = 0;
   Standing at_;
   Stored answered_;

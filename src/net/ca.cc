@@ -54,7 +54,8 @@ std::string PemOf(X509* x) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509(out, x); });
 }
 std::string PemOf(EVP_PKEY* k) {
-  return Pem([&](BIO* out) { return PEM_write_bio_PrivateKey(out, k, nullptr, nullptr, 0, nullptr, nullptr); });
+  return Pem(
+      [&](BIO* out) { return PEM_write_bio_PrivateKey(out, k, nullptr, nullptr, 0, nullptr, nullptr); });
 }
 std::string PemOf(X509_CRL* c) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509_CRL(out, c); });
@@ -63,8 +64,8 @@ Certificate509 ParseCertificate(const std::string& pem) {
   return Certificate509(PEM_read_bio_X509(Over(pem).get(), nullptr, nullptr, nullptr));
 }
 Key ParseKey(const std::string& pem) {
-  return Key(PEM_read_bio_PrivateKey(
-      Over(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
+  return Key(
+      PEM_read_bio_PrivateKey(Over(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
 }
 Crl ParseCrl(const std::string& pem) {
   return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, nullptr, nullptr));
@@ -83,8 +84,8 @@ Status WriteNew(const fs::path& file, const std::string& text, bool secret) {
   if (fs::exists(file, ec))
     return Fail(Code::kInvalidArgument, "{}: is there already; nothing was written, name another place",
                 file.string());
-  TACIT_TRY(AtomicFile out, AtomicFile::Create(
-                                file, secret ? AtomicFile::Access::kOwnerOnly : AtomicFile::Access::kUsual));
+  TACIT_TRY(AtomicFile out,
+            AtomicFile::Create(file, secret ? AtomicFile::Access::kOwnerOnly : AtomicFile::Access::kUsual));
   TACIT_OK(out.Write(text));
   return out.Commit();
 }
@@ -234,8 +235,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 files.certificate.string());
   // In the book before it exists: what is not there cannot be revoked.
   TACIT_TRY(std::string issued, ReadWhole(n.authority / "issued.txt"));
-  issued += fmt::format("{} {} {} {}\n", files.serial, n.name, n.party == Party::kServer ? "server" : "client",
-                        n.days);
+  issued += fmt::format("{} {} {} {}\n", files.serial, n.name,
+                        n.party == Party::kServer ? "server" : "client", n.days);
   TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
   TACIT_OK(WriteNew(files.key, PemOf(key.get()), true));
   TACIT_OK(WriteNew(files.certificate, PemOf(x.get()), false));
@@ -247,7 +248,8 @@ Result<std::size_t> Revoke(const fs::path& authority, const std::string& name) {
   TACIT_TRY(const std::string issued, ReadWhole(authority / "issued.txt"));
   TACIT_TRY(const std::string before, ReadWhole(authority / "crl.pem"));
   const Crl crl = ParseCrl(before);
-  if (!crl) return Fail(Code::kMalformed, "{}: is no list of revoked certificates", (authority / "crl.pem").string());
+  if (!crl)
+    return Fail(Code::kMalformed, "{}: is no list of revoked certificates", (authority / "crl.pem").string());
   std::vector<std::string> serials;
   const auto* known = X509_CRL_get_REVOKED(crl.get());
   for (int i = 0; i < sk_X509_REVOKED_num(known); ++i)

@@ -20,32 +20,32 @@ struct NewAuthority {
   std::string name = "tacit";
   int days = 3650;
 };
-Status MakeAuthority(const NewAuthority&);       // never over another
+Status MakeAuthority(const NewAuthority&);  // never over another
 
 struct NewCertificate {
-  std::filesystem::path authority, folder;       // the files NAME.pem and NAME.key go to `folder`
+  std::filesystem::path authority, folder;  // the files NAME.pem and NAME.key go to `folder`
   std::string name;
   Party party = Party::kClient;
-  std::vector<std::string> hosts;                // a server's names and addresses
-  int days = 365;                                // negative: it has expired already
+  std::vector<std::string> hosts;  // a server's names and addresses
+  int days = 365;  // negative: it has expired already
 };
 struct IssuedFiles {
   std::filesystem::path certificate, key;
   std::string serial;
 };
-Result<IssuedFiles> Issue(const NewCertificate&);      // never over files that are there
+Result<IssuedFiles> Issue(const NewCertificate&);  // never over files that are there
 
 // All certificates of this name that were issued so far; how many. One issued later is valid.
 Result<std::size_t> Revoke(const std::filesystem::path& authority, const std::string& name);
 
 // What a machine proves itself with, and whom it believes.
 struct Identity {
-  std::string authority, certificate, key;       // PEM
-  std::string name;                              // of the certificate
+  std::string authority, certificate, key;  // PEM
+  std::string name;  // of the certificate
 };
 // A private key that others may read is refused.
-Result<Identity> ReadIdentity(const std::filesystem::path& authority, const std::filesystem::path& certificate,
-                              const std::filesystem::path& key);
+Result<Identity> ReadIdentity(const std::filesystem::path& authority,
+                              const std::filesystem::path& certificate, const std::filesystem::path& key);
 
 // The list of revoked certificates of an authority, read anew at every check. Thread-safe.
 class Revocations {

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <thread>
 
+#include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/site.h"
-#include <federation.grpc.pb.h>
 #include "net/server.h"
 
 namespace tacit {
@@ -39,8 +39,8 @@ class Line {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    stub_ = v1::Federation::NewStub(
-        grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments));
+    stub_ =
+        v1::Federation::NewStub(grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments));
   }
 
   Result<v1::EnrolReply> Enrol() {
@@ -129,7 +129,8 @@ class Line {
         case grpc::StatusCode::INTERNAL: break;
         case grpc::StatusCode::UNAUTHENTICATED:
         case grpc::StatusCode::PERMISSION_DENIED:
-          return Fail(Code::kInvalidArgument, "{}: turned this client away: {}", o_.server, done.error_message());
+          return Fail(Code::kInvalidArgument, "{}: turned this client away: {}", o_.server,
+                      done.error_message());
         default: return Fail(Code::kIo, "{}: {}", o_.server, done.error_message());
       }
       if (steady_clock::now() - begin > std::chrono::duration<double>(o_.patience))
@@ -137,7 +138,8 @@ class Line {
                     "{}: cannot be reached ({}); check the address, that the server runs, and that its "
                     "authority is that of --ca",
                     o_.server, done.error_message());
-      if (!said && o_.log) o_.log(fmt::format("{}: not reached ({}); trying again", o_.server, done.error_message()));
+      if (!said && o_.log)
+        o_.log(fmt::format("{}: not reached ({}); trying again", o_.server, done.error_message()));
       said = true;
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(5000));
@@ -206,7 +208,8 @@ Result<Joined> Join(const JoinOptions& o) {
   if (fs::exists(kept, ec)) {
     TACIT_TRY(const std::string before, ReadWhole(kept, kLargestJob));
     if (before != offer.toml)
-      return Fail(Code::kMismatch, "{}: the server offers another job under the same id; refused", kept.string());
+      return Fail(Code::kMismatch, "{}: the server offers another job under the same id; refused",
+                  kept.string());
   } else {
     TACIT_OK(WriteWhole(kept, offer.toml));
   }
@@ -215,11 +218,11 @@ Result<Joined> Join(const JoinOptions& o) {
                       .folder = joined.folder,
                       .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
   TACIT_TRY(joined.result, TakePart(offer.job, own, [&](Site& site) {
-    if (o.log) o.log(fmt::format("joined job {}", offer.id));
-    const Status done = Serve(line, offer.id, site, o);
-    joined.over = done.ok();
-    return done;
-  }));
+              if (o.log) o.log(fmt::format("joined job {}", offer.id));
+              const Status done = Serve(line, offer.id, site, o);
+              joined.over = done.ok();
+              return done;
+            }));
   return joined;
 }
 

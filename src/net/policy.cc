@@ -43,10 +43,11 @@ Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
                 "certificate could rest on; refused by this client's policy (paper = false)",
                 job.config.algorithm.mode);
   if (job.config.privacy.noise != "entropy" && !p.replayable)
-    return Fail(Code::kBudget,
-                "privacy.noise = \"{}\": whoever knows the job's seed can take the noise off; refused by this "
-                "client's policy (replayable = false)",
-                job.config.privacy.noise);
+    return Fail(
+        Code::kBudget,
+        "privacy.noise = \"{}\": whoever knows the job's seed can take the noise off; refused by this "
+        "client's policy (replayable = false)",
+        job.config.privacy.noise);
   if (!(plan.certified_epsilon <= p.max_epsilon))
     return Fail(Code::kBudget,
                 "the job costs ε = {}, and this client agrees to {} at most; ask for a smaller "
@@ -54,10 +55,11 @@ Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
                 std::isfinite(plan.certified_epsilon) ? fmt::format("{:.4g}", plan.certified_epsilon) : "∞",
                 p.max_epsilon);
   if (!(plan.delta <= p.max_delta))
-    return Fail(Code::kBudget,
-                "the job states δ = {}, and this client agrees to {} at most; ask for a smaller privacy.delta, "
-                "or raise max_delta",
-                plan.delta, p.max_delta);
+    return Fail(
+        Code::kBudget,
+        "the job states δ = {}, and this client agrees to {} at most; ask for a smaller privacy.delta, "
+        "or raise max_delta",
+        plan.delta, p.max_delta);
   return Ok{};
 }
 

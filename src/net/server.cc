@@ -66,7 +66,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     ++number_;
     changed_.notify_all();
     // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
-    const std::size_t minimum = q.last ? 0 : std::min(q.who.size(), job_.minimum != 0 ? job_.minimum : q.who.size());
+    const std::size_t minimum =
+        q.last ? 0 : std::min(q.who.size(), job_.minimum != 0 ? job_.minimum : q.who.size());
     const auto until = steady_clock::now() + std::chrono::duration<double>(job_.deadline);
     bool late = false;
     Status done = Ok{};
@@ -96,14 +97,15 @@ class Server final : public FederationServer, public v1::Federation::Service {
     return done;
   }
 
-  void Over() override {
+  void Over(double seconds, bool everybody) override {
     std::unique_lock lock(mutex_);
     over_ = true;
     changed_.notify_all();
-    const auto until = steady_clock::now() + std::chrono::seconds(5);
+    const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
     const auto waiting = [&] {
+      if (o_.stop != nullptr && o_.stop->load()) return false;
       for (std::size_t i = 0; i < told_.size(); ++i)
-        if (here_[i] && !told_[i]) return true;
+        if ((everybody || here_[i]) && !told_[i]) return true;
       return false;
     };
     while (waiting() && steady_clock::now() < until) changed_.wait_for(lock, kPoll);
@@ -122,7 +124,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!peer->IsPeerAuthenticated() || names.size() != 1 || certificates.size() != 1)
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
     const std::string name(names[0].data(), names[0].size());
-    if (const Status s = revoked_.Check(std::string(certificates[0].data(), certificates[0].size())); !s.ok()) {
+    if (const Status s = revoked_.Check(std::string(certificates[0].data(), certificates[0].size()));
+        !s.ok()) {
       Log(fmt::format("refused {}: {}", IsPartyName(name) ? name : "a caller", s.error().message));
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, s.error().message);
     }
@@ -188,7 +191,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
            std::binary_search(question_->who.begin(), question_->who.end(), client);
   }
 
-  grpc::Status Answer(ServerContext* call, grpc::ServerReader<v1::AnswerPart>* in, v1::AnswerReply*) override {
+  grpc::Status Answer(ServerContext* call, grpc::ServerReader<v1::AnswerPart>* in,
+                      v1::AnswerReply*) override {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
     v1::AnswerPart part;
@@ -225,7 +229,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::unique_lock lock(mutex_);
     if (question_ == nullptr || number_ != number)
       return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
-    const Question& q = *question_;      // Ask waits for readers before it goes
+    const Question& q = *question_;  // Ask waits for readers before it goes
     ++readers_;
     lock.unlock();
     const Status fits = q.check(bytes);
@@ -236,7 +240,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (question_ == nullptr || number_ != number)
       return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
     const auto [at, fresh] = answers_.try_emplace(client, std::move(bytes));
-    if (!fresh && at->second != bytes)      // not moved from where the place was taken
+    if (!fresh && at->second != bytes)  // not moved from where the place was taken
       return Refused(client, grpc::StatusCode::ALREADY_EXISTS, "the client has answered otherwise before");
     changed_.notify_all();
     return grpc::Status::OK;
@@ -255,12 +259,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  const Question* question_ = nullptr;           // null: between rounds
-  std::uint64_t number_ = 0;                     // of questions so far
-  std::size_t readers_ = 0;                      // calls that look at the question without the mutex
+  const Question* question_ = nullptr;  // null: between rounds
+  std::uint64_t number_ = 0;  // of questions so far
+  std::size_t readers_ = 0;  // calls that look at the question without the mutex
   std::map<std::uint32_t, Bytes> answers_;
   bool over_ = false, closing_ = false;
-  std::vector<bool> told_, here_;                // by client: that it is over; has called
+  std::vector<bool> told_, here_;  // by client: that it is over; has called
 };
 
 }  // namespace

@@ -70,7 +70,7 @@ struct FarClient {
 struct FarCohort {
   Link& link;
   std::uint32_t count = 0;
-  std::vector<FarClient> clients = {};           // empty where the model is with the server
+  std::vector<FarClient> clients = {};  // empty where the model is with the server
 };
 
 // Room for a frame whose vectors have these lengths, whatever they are vectors of.

@@ -112,7 +112,7 @@ class ThreadRuntime {
       requires Framed<typename A::Up> {
     const auto lengths = server.lengths();
     const std::size_t own = far.clients.empty() ? 0 : far.clients.front().x.size();
-    const auto fits = [&](auto reply) -> Status {      // a Result<Reply<A>>
+    const auto fits = [&](auto reply) -> Status {  // a Result<Reply<A>>
       if (!reply.ok()) return reply.error();
       if (FaultOf(reply->up, lengths) != Fault::kNone || reply->iterate->size() != own ||
           !AllFinite(*reply->iterate))
@@ -157,11 +157,12 @@ class ThreadRuntime {
                                  .check = [&](auto bytes) -> Status {
                                    TACIT_TRY(const auto last, Codec::Decode<Farewell<A>>(bytes));
                                    if (last.iterate->size() == own && AllFinite(*last.iterate)) return Ok{};
-                                   return Fail(Code::kMalformed, "the last model is not of the agreed length");
+                                   return Fail(Code::kMalformed,
+                                               "the last model is not of the agreed length");
                                  }},
                                 answers));
           for (std::size_t i = 0; own != 0 && i < ids.size(); ++i) {
-            if (answers[i].empty()) continue;              // its model of the round before stands
+            if (answers[i].empty()) continue;  // its model of the round before stands
             TACIT_TRY(const auto last, Codec::Decode<Farewell<A>>(answers[i]));
             far.clients[i].x = *last.iterate;
           }

@@ -42,8 +42,8 @@ concept Message =
 namespace internal {
 template <class Tuple> inline constexpr bool kAllFramed = false;
 template <class... F>
-inline constexpr bool kAllFramed<std::tuple<F&...>> = (!std::is_same_v<std::remove_const_t<F>, Entrusted> &&
-                                                       ...);
+inline constexpr bool kAllFramed<std::tuple<F&...>> =
+    (!std::is_same_v<std::remove_const_t<F>, Entrusted> && ...);
 }  // namespace internal
 template <class M>
 concept Framed = Message<M> && internal::kAllFramed<decltype(std::declval<M&>().Fields())>;

@@ -1,0 +1,217 @@
+// One client of a run whose server is elsewhere, asked by hand.
+#include "experiment/job.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "experiment/files.h"
+#include "experiment/site.h"
+#include "privacy/data_ledger.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kJob = R"(
+[data]
+source = "hospitals"
+features = 3
+row_norm = "clip"
+[model]
+l2 = 0.1
+[privacy]
+epsilon = 2.0
+[algorithm]
+rounds = 5
+[serve]
+clients = ["north", "south"]
+records = [6, 4]
+)";
+
+// The broadcast of primal-dual, of anybody's making.
+struct Broadcast {
+  Public<std::uint32_t> t;
+  Public<Vec> x;
+  auto Fields() { return std::tie(t, x); }
+};
+Bytes Say(std::uint32_t t, Vec x) {
+  Broadcast b;
+  b.t.Mutable() = t;
+  b.x.Mutable() = std::move(x);
+  return Codec::Encode(b);
+}
+
+class JobTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_job_{}", ::getpid());
+    fs::remove_all(home_);
+    fs::create_directories(home_);
+    std::ofstream rows(home_ / "rows.csv");
+    for (int i = 0; i < 6; ++i)
+      rows << fmt::format("{},{},{},{}\n", 0.1 * i, 0.3, -0.1 * i, i % 2 == 0 ? 1 : -1);
+  }
+  void TearDown() override { fs::remove_all(home_); }
+
+  static Job Make(const std::vector<Assignment>& sets = {}) {
+    auto job = ParseJob(kJob, "job.toml", sets);
+    EXPECT_TRUE(job.ok()) << job.error().message;
+    return job.ok() ? *job : Job{};
+  }
+  Enrolment Own() const {
+    return {.name = "north",
+            .data = (home_ / "rows.csv").string(),
+            .folder = home_ / "site",
+            .ledger = home_ / "ledger.db"};
+  }
+  Result<SiteResult> With(const Job& job, const std::function<void(Site&)>& f, bool over = false) const {
+    return TakePart(job, Own(), [&](Site& site) -> Status {
+      f(site);
+      if (over) return Ok{};
+      return Fail(Code::kInterrupted, "left");
+    });
+  }
+  fs::path home_;
+};
+
+TEST_F(JobTest, ARoundIsAnsweredOnceAndThenWithTheSameBytes) {
+  const Job job = Make();
+  Bytes first, second;
+  const Bytes start = Say(0, {}), next = Say(1, {0.1, 0.2, 0.3});
+  const auto ran = With(job, [&](Site& site) {
+    first = *site.Answer(1, start);
+    EXPECT_EQ(*site.Answer(1, start), first);
+    const auto other = site.Answer(1, Say(0, {1, 1, 1}));
+    ASSERT_FALSE(other.ok());
+    EXPECT_EQ(other.error().code, Code::kBudget);
+    second = *site.Answer(2, next);
+    EXPECT_NE(second, first);
+    EXPECT_EQ(site.Answer(1, start).error().code, Code::kBudget);
+  });
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_EQ(ran->rounds, 2u);
+  // Another process: the noise is from entropy, so the bytes are those that were kept.
+  const auto again = With(job, [&](Site& site) {
+    EXPECT_EQ(site.round(), 2u);
+    EXPECT_EQ(*site.Answer(2, next), second);
+    EXPECT_EQ(site.Answer(1, start).error().code, Code::kBudget);
+    EXPECT_TRUE(site.Answer(3, Say(2, {0, 0, 0})).ok());
+  });
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->rounds, 3u);
+  EXPECT_GT(again->epsilon, ran->epsilon);
+}
+
+TEST_F(JobTest, RoundsThatWereMissedAreNotPaid) {
+  const Job job = Make({{"algorithm.allocation", "static"}});
+  const auto all = With(
+      job,
+      [&](Site& site) {
+        for (std::uint32_t t = 0; t < 5; ++t)
+          ASSERT_TRUE(site.Answer(t + 1, Say(t, t == 0 ? Vec() : Vec(3))).ok());
+        EXPECT_TRUE(site.Leave(Say(5, Vec(3))).ok());
+      },
+      /*over=*/true);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_LE(all->epsilon, 2.0);
+  fs::remove_all(home_ / "site");
+  fs::remove(home_ / "ledger.db");
+  const auto some = With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(4, Say(3, Vec(3))).ok()); }, true);
+  ASSERT_TRUE(some.ok()) << some.error().message;
+  EXPECT_LT(some->epsilon, all->epsilon);
+}
+
+TEST_F(JobTest, BroadcastsThatAreNoneOfTheJobAreRefusedAndCostNothing) {
+  const Job job = Make();
+  const auto ran = With(job, [&](Site& site) {
+    for (const auto& [round, bytes] :
+         std::vector<std::pair<std::uint32_t, Bytes>>{{1, {}},
+                                                      {1, Bytes(100)},
+                                                      {1, Say(1, {})},  // of another place in the schedule
+                                                      {1, Say(0xffffffff, {})},
+                                                      {1, Say(0, Vec(2))},  // another model
+                                                      {1, Say(0, Vec(4))},
+                                                      {0, Say(0, {})},
+                                                      {6, Say(5, {})}}) {
+      const auto answer = site.Answer(round, bytes);
+      ASSERT_FALSE(answer.ok());
+    }
+    EXPECT_EQ(site.rounds(), 0u);
+  });
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_EQ(ran->epsilon, 0.0);
+}
+
+TEST_F(JobTest, AFolderThatWasPutBackIsRefused) {
+  const Job job = Make();
+  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(1, Say(0, {})).ok()); }).ok());
+  fs::copy(home_ / "site", home_ / "copy", fs::copy_options::recursive);
+  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(2, Say(1, Vec(3))).ok()); }).ok());
+  fs::remove_all(home_ / "site");
+  fs::copy(home_ / "copy", home_ / "site", fs::copy_options::recursive);
+  const auto back = With(job, [](Site&) { ADD_FAILURE() << "went on"; });
+  ASSERT_FALSE(back.ok());
+  EXPECT_NE(back.error().message.find("older"), std::string::npos) << back.error().message;
+  fs::remove(home_ / "site/checkpoint");
+  EXPECT_FALSE(With(job, [](Site&) { ADD_FAILURE() << "began anew"; }).ok());
+}
+
+TEST_F(JobTest, TheLimitOfTheDataHoldsOverJobs) {
+  ASSERT_TRUE(DataLedger::SetLimit(home_ / "ledger.db", fs::canonical(home_ / "rows.csv").string(),
+                                   Epsilon{1.0}, Delta{1e-5})
+                  .ok());
+  const auto refused = With(Make(), [](Site&) { ADD_FAILURE() << "joined"; });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kBudget) << refused.error().message;
+}
+
+TEST_F(JobTest, AServerChoosesNoFilesOfItsClients) {
+  EXPECT_TRUE(
+      With(Make({{"data.labels_file", "/etc/passwd"}, {"data.test", "/etc/passwd"}}), [](Site&) {}).ok());
+  EXPECT_FALSE(ParseJob(std::string(kJob) + "[network]\nfile = \"/etc/passwd\"\n", "job.toml", {}).ok());
+}
+
+TEST_F(JobTest, WhatAJobCannotBeIsSaid) {
+  const auto why = [](const std::vector<Assignment>& sets) -> std::string {
+    const auto job = ParseJob(kJob, "job.toml", sets);
+    if (!job.ok()) return job.error().message;
+    const auto plan = PlanOf(*job);
+    return plan.ok() ? "" : plan.error().message;
+  };
+  EXPECT_EQ(why({}), "");
+  for (const auto& [sets, part] : std::vector<std::pair<std::vector<Assignment>, const char*>>{
+           {{{"serve.clients", "[]"}}, "serve.clients"},
+           {{{"serve.clients", R"(["a", "a"])"}}, "twice"},
+           {{{"serve.clients", R"(["a", "../b"])"}}, "../b"},
+           {{{"serve.records", "[6]"}}, "serve.records"},
+           {{{"serve.records", "[6, 1.5]"}}, "1.5"},
+           {{{"data.rows", "11"}}, "data.rows"},
+           {{{"serve.minimum", "3"}}, "serve.minimum"},
+           {{{"serve.minimun", "1"}}, "minimum"},
+           {{{"serve.noise_seed", "7"}}, "noise_seed"},
+           {{{"privacy.noise", "replayable"}}, "noise_seed"},
+           {{{"experiment.oracle", "true"}}, "oracle"},
+           {{{"privacy.unit", "client"}, {"privacy.trust", "central"}, {"algorithm.name", "dp-fedavg"}},
+            "central"},
+           {{{"algorithm.name", "zcdp-nfl"},
+             {"serve.clients", R"(["a", "b", "c"])"},
+             {"serve.records", "[4, 3, 3]"}},
+            "no server"}})
+    EXPECT_NE(why(sets).find(part), std::string::npos) << part << " is not in: " << why(sets);
+}
+
+TEST_F(JobTest, WhatClientsReadIsTheJob) {
+  const Job job = Make({{"serve.deadline", "12.5"}, {"privacy.epsilon", "1.5"}});
+  const auto back = ParseJob(ToToml(job), "offer.toml", {});
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(ToToml(*back), ToToml(job));
+  EXPECT_EQ(back->clients, job.clients);
+  EXPECT_EQ(back->config.data.rows, 10u);
+  EXPECT_EQ(PlanOf(*back)->certified_epsilon, PlanOf(job)->certified_epsilon);
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,112 @@
+#include "net/ca.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "experiment/files.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = fs::temp_directory_path() / fmt::format("tacit_ca_{}", ::getpid());
+    fs::remove_all(home_);
+    ASSERT_TRUE(MakeAuthority({.folder = home_ / "ca"}).ok());
+  }
+  void TearDown() override { fs::remove_all(home_); }
+  Result<IssuedFiles> Make(const std::string& name, int days = 30) const {
+    return Issue(
+        {.authority = home_ / "ca", .folder = home_ / "out", .name = name, .hosts = {}, .days = days});
+  }
+  Status Check(const fs::path& certificate, const fs::path& list) const {
+    TACIT_TRY(const std::string pem, ReadWhole(certificate));
+    TACIT_TRY(const std::string ca, ReadWhole(home_ / "ca/ca.pem"));
+    return Revocations(list, ca).Check(pem);
+  }
+  fs::path home_;
+};
+
+TEST_F(CaTest, IssuesKeysForTheirOwnersAlone) {
+  const auto made = Make("north");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  for (const fs::path& secret : {made->key, home_ / "ca/ca.key"}) {
+    struct stat info{};
+    ASSERT_EQ(::stat(secret.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 077, 0u) << secret;
+  }
+  const auto id = ReadIdentity(home_ / "ca/ca.pem", made->certificate, made->key);
+  ASSERT_TRUE(id.ok()) << id.error().message;
+  EXPECT_EQ(id->name, "north");
+}
+
+TEST_F(CaTest, OverwritesNothing) {
+  ASSERT_TRUE(Make("north").ok());
+  const auto before = ReadWhole(home_ / "out/north.key");
+  EXPECT_FALSE(Make("north").ok());
+  EXPECT_FALSE(MakeAuthority({.folder = home_ / "ca"}).ok());
+  EXPECT_EQ(*ReadWhole(home_ / "out/north.key"), *before);
+}
+
+TEST_F(CaTest, RefusesKeysThatOthersMayReadAndThatDoNotFit) {
+  const auto north = Make("north"), south = Make("south");
+  ASSERT_TRUE(north.ok() && south.ok());
+  EXPECT_FALSE(ReadIdentity(home_ / "ca/ca.pem", north->certificate, south->key).ok());
+  ASSERT_EQ(::chmod(north->key.c_str(), 0644), 0);
+  const auto open = ReadIdentity(home_ / "ca/ca.pem", north->certificate, north->key);
+  ASSERT_FALSE(open.ok());
+  EXPECT_NE(open.error().message.find("chmod 600"), std::string::npos);
+}
+
+TEST_F(CaTest, NamesAreHarmless) {
+  for (const char* name : {"", "../up", ".hidden", "a/b", "a b", "-flag", "ä", "a\nb"})
+    EXPECT_FALSE(Make(name).ok()) << name;
+  EXPECT_FALSE(Make(std::string(65, 'a')).ok());
+  EXPECT_FALSE(Issue({.authority = home_ / "ca",
+                      .folder = home_ / "out",
+                      .name = "server",
+                      .party = Party::kServer,
+                      .hosts = {}})
+                   .ok());
+}
+
+TEST_F(CaTest, RevokesWhatWasIssuedSoFar) {
+  const auto north = Make("north"), south = Make("south");
+  ASSERT_TRUE(north.ok() && south.ok());
+  const fs::path list = home_ / "ca/crl.pem";
+  EXPECT_TRUE(Check(north->certificate, list).ok());
+  EXPECT_EQ(*Revoke(home_ / "ca", "north"), 1u);
+  EXPECT_FALSE(Check(north->certificate, list).ok());
+  EXPECT_TRUE(Check(south->certificate, list).ok());
+  EXPECT_FALSE(Revoke(home_ / "ca", "north").ok());      // nothing left to revoke
+  fs::remove(north->certificate), fs::remove(north->key);
+  const auto again = Make("north");
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(Check(again->certificate, list).ok());
+  EXPECT_EQ(*Revoke(home_ / "ca", "south"), 1u);      // and the first stays revoked
+  EXPECT_TRUE(Check(again->certificate, list).ok());
+  EXPECT_FALSE(Check(south->certificate, list).ok());
+}
+
+TEST_F(CaTest, AListThatIsGoneOrAnothersLetsNobodyIn) {
+  const auto north = Make("north");
+  ASSERT_TRUE(north.ok() && MakeAuthority({.folder = home_ / "other"}).ok());
+  EXPECT_TRUE(Check(north->certificate, {}).ok());
+  EXPECT_FALSE(Check(north->certificate, home_ / "nowhere.pem").ok());
+  EXPECT_FALSE(Check(north->certificate, home_ / "other/crl.pem").ok());
+  ASSERT_TRUE(WriteWhole(home_ / "garbage.pem", "garbage").ok());
+  EXPECT_FALSE(Check(north->certificate, home_ / "garbage.pem").ok());
+}
+
+TEST_F(CaTest, WhatHasExpiredIsNotValid) {
+  const auto old = Make("old", -1);
+  ASSERT_TRUE(old.ok()) << old.error().message;
+  EXPECT_FALSE(Check(old->certificate, {}).ok());
+}
+
+}  // namespace
+}  // namespace tacit

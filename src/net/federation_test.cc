@@ -1,0 +1,520 @@
+// Servers and clients over real channels with mutual TLS on this machine.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <federation.grpc.pb.h>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "audit/audit.h"
+#include "core/rng.h"
+#include "experiment/files.h"
+#include "net/join.h"
+#include "net/server.h"
+#include "privacy/ledger.h"
+#include "wire/frame.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t kNoiseSeed = 4711;
+
+Policy Everything() {
+  return {.max_epsilon = std::numeric_limits<double>::infinity(),
+          .max_delta = 1,
+          .replayable = true,
+          .paper = true};
+}
+
+class Federation : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    home() = fs::temp_directory_path() / fmt::format("tacit_federation_{}", ::getpid());
+    fs::remove_all(home());
+    fs::create_directories(home());
+    ASSERT_TRUE(MakeAuthority({.folder = home() / "ca"}).ok());
+    ASSERT_TRUE(MakeAuthority({.folder = home() / "other"}).ok());
+    Certify("ca", "server", Party::kServer);
+    for (const char* name : {"c0", "c1", "c2", "stranger"}) Certify("ca", name, Party::kClient);
+  }
+  static void TearDownTestSuite() { fs::remove_all(home()); }
+  void SetUp() override {
+    here_ = home() / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::create_directories(here_);
+  }
+
+  static fs::path& home() {
+    static fs::path path;
+    return path;
+  }
+  static void Certify(const char* ca, const std::string& name, Party party, int days = 30) {
+    const auto made =
+        Issue({.authority = home() / ca,
+               .folder = home() / ca / "issued",
+               .name = name,
+               .party = party,
+               .hosts = party == Party::kServer ? std::vector<std::string>{"127.0.0.1", "localhost"}
+                                                : std::vector<std::string>{},
+               .days = days});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+  }
+  static Identity Who(const std::string& name, const char* ca = "ca") {
+    const fs::path at = home() / ca / "issued";
+    auto id = ReadIdentity(home() / ca / "ca.pem", at / (name + ".pem"), at / (name + ".key"));
+    EXPECT_TRUE(id.ok()) << id.error().message;
+    return id.ok() ? *id : Identity{};
+  }
+
+  // Rows in one file, and in blocks as even as possible in one file for each client.
+  std::vector<std::string> WriteRows(std::size_t rows, std::size_t features, std::size_t clients) {
+    Stream coins({99, Purpose::kData, 0, 0});
+    std::ofstream whole(here_ / "all.csv");
+    std::vector<std::string> files;
+    for (std::size_t c = 0; c < clients; ++c) {
+      files.push_back((here_ / fmt::format("rows{}.csv", c)).string());
+      std::ofstream part(files.back());
+      for (std::size_t k = 0; k < rows / clients + (c < rows % clients ? 1 : 0); ++k) {
+        std::string line = coins() % 2 == 0 ? "-1" : "1";
+        for (std::size_t j = 0; j < features; ++j)
+          line += fmt::format(",{}", static_cast<double>(coins() % 2001) / 1000 - 1);
+        whole << line << "\n";
+        part << line << "\n";
+      }
+    }
+    return files;
+  }
+
+  Job MakeJob(const std::string& toml, const std::vector<Assignment>& more = {}) {
+    std::vector<Assignment> sets = {{"data.source", (here_ / "all.csv").string()},
+                                    {"data.format", "csv"},
+                                    {"data.label_column", "0"},
+                                    {"privacy.noise", "replayable"},
+                                    {"experiment.output", (here_ / "runs").string()},
+                                    {"experiment.trace_every", "1"},
+                                    {"runtime.threads", "2"},
+                                    {"serve.noise_seed", std::to_string(kNoiseSeed)}};
+    sets.insert(sets.end(), more.begin(), more.end());
+    auto job = ParseJob(toml, "job.toml", sets);
+    EXPECT_TRUE(job.ok()) << job.error().message;
+    return job.ok() ? *job : Job{};
+  }
+
+  struct Ran {
+    Result<RunResult> server;
+    std::vector<Result<Joined>> clients;
+  };
+  JoinOptions Joining(const std::string& name, int port, const std::string& data) {
+    JoinOptions o;
+    o.server = fmt::format("127.0.0.1:{}", port);
+    o.identity = Who(name);
+    o.data = data;
+    o.state = here_ / ("state-" + name);
+    o.policy = Everything();
+    o.patience = 30;
+    return o;
+  }
+  Result<std::unique_ptr<FederationServer>> Start(const Job& job) {
+    return FederationServer::Start(job, kId,
+                                   {.address = "127.0.0.1:0",
+                                    .identity = Who("server"),
+                                    .revocations = home() / "ca" / "crl.pem",
+                                    .log = [this](const std::string& line) {
+                                      const std::lock_guard lock(mutex_);
+                                      log_ += line + "\n";
+                                    }});
+  }
+  Ran Train(const Job& job, const std::vector<std::string>& files) {
+    auto server = Start(job);
+    EXPECT_TRUE(server.ok());
+    std::vector<std::optional<Result<Joined>>> joined(files.size());
+    std::vector<std::jthread> clients;
+    for (std::size_t c = 0; c < files.size(); ++c)
+      clients.emplace_back(
+          [&, c] { joined[c] = Join(Joining(job.clients[c], (*server)->port(), files[c])); });
+    Ran ran{Coordinate(job, **server, here_ / "server"), {}};
+    (*server)->Over();
+    clients.clear();
+    for (auto& one : joined) ran.clients.push_back(std::move(*one));
+    return ran;
+  }
+
+  static constexpr const char* kId = "0123456789abcdef0123456789abcdef";
+  fs::path here_;
+  std::mutex mutex_;
+  std::string log_;
+};
+
+class Conformance : public Federation, public testing::WithParamInterface<Subject> {};
+
+// The model of clients elsewhere is, bit for bit, that of one process.
+TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
+  const auto made = ParseConfig(GetParam().text, "subject.toml", {});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const std::size_t n = made->data.clients;
+  here_ = home() / fmt::format("conformance{}", Sha256::Hex(GetParam().name).substr(0, 12));
+  fs::create_directories(here_);
+  const auto files = WriteRows(made->data.rows, made->data.features, n);
+  const std::string names = n == 2 ? R"(["c0", "c1"])" : R"(["c0", "c1", "c2"])";
+  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = {}\ndeadline = 60\n", names));
+  if (const auto plan = PlanOf(job); !plan.ok()) {
+    EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
+    EXPECT_TRUE(made->privacy.trust == "central" || n == 3) << plan.error().message;
+    return;
+  }
+  TrainHooks hooks;
+  hooks.noise_seed = kNoiseSeed;
+  const auto alone = tacit::Train(job.config, hooks);
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  const Ran apart = Train(job, files);
+  ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
+  for (const auto& one : apart.clients) {
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    EXPECT_TRUE(one->over);
+    EXPECT_EQ(one->result.rounds, alone->rounds_done);
+    EXPECT_LE(one->result.epsilon, alone->certified_epsilon);
+  }
+  EXPECT_EQ(apart.server->model_sha256, alone->model_sha256);
+  EXPECT_EQ(apart.server->model, alone->model);
+  EXPECT_EQ(apart.server->certified_epsilon, alone->certified_epsilon);
+  EXPECT_EQ(apart.server->answers.taken, alone->answers.taken);
+  EXPECT_EQ(apart.server->answers.absent, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(Subjects()), [](const auto& of) {
+  std::string name;
+  for (const char c : of.param.name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  return name;
+});
+
+constexpr const char* kSmall = R"(
+[data]
+rows = 12
+features = 3
+row_norm = "clip"
+[model]
+name = "logistic"
+l2 = 0.1
+[privacy]
+epsilon = 2.0
+[algorithm]
+name = "primal-dual"
+rounds = 6
+[serve]
+clients = ["c0", "c1"]
+deadline = 60
+)";
+
+// A message that calls are made with by hand.
+struct Numbers {
+  Public<Vec> x;
+  auto Fields() { return std::tie(x); }
+};
+
+// A server that asks both clients one question, and stubs to call it with.
+class Wire : public Federation {
+ protected:
+  void SetUp() override {
+    Federation::SetUp();
+    job_ = MakeJob(kSmall);
+    auto started = Start(job_);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server_ = *std::move(started);
+    address_ = fmt::format("127.0.0.1:{}", server_->port());
+  }
+  void TearDown() override {
+    asking_ = {};
+    server_.reset();
+    Federation::TearDown();
+  }
+
+  void Ask(std::uint32_t round) {
+    asking_ = std::jthread([this, round] {
+      const std::vector<std::uint32_t> who = {0, 1};
+      const Bytes frame = Frame({1, 2, 3});
+      asked_ = server_->Ask({.round = round,
+                             .who = who,
+                             .frame = frame,
+                             .most_bytes = 4096,
+                             .check = [](auto bytes) -> Status {
+                               TACIT_TRY(const Numbers n, Codec::Decode<Numbers>(bytes));
+                               if (n.x->size() == 3 && AllFinite(*n.x)) return Ok{};
+                               return Fail(Code::kMalformed, "not three numbers");
+                             }},
+                            answers_);
+    });
+    // Asked for only once somebody sees it.
+    EXPECT_EQ(NextKind("c0"), v1::WorkPart::ROUND);
+  }
+  static Bytes Frame(Vec x) {
+    Numbers n;
+    n.x.Mutable() = std::move(x);
+    return Codec::Encode(n);
+  }
+  static std::shared_ptr<grpc::ChannelCredentials> Credentials(const Identity& id) {
+    return grpc::SslCredentials({id.authority, id.key, id.certificate});
+  }
+  std::unique_ptr<v1::Federation::Stub> Stub(const std::shared_ptr<grpc::ChannelCredentials>& with) const {
+    grpc::ChannelArguments apart;      // no two stubs share a connection
+    apart.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return v1::Federation::NewStub(grpc::CreateCustomChannel(address_, with, apart));
+  }
+  grpc::StatusCode Enrol(const std::shared_ptr<grpc::ChannelCredentials>& with,
+                         std::uint32_t protocol = kProtocol) const {
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::EnrolRequest request;
+    request.set_protocol(protocol);
+    v1::EnrolReply reply;
+    return Stub(with)->Enrol(&call, request, &reply).error_code();
+  }
+  v1::WorkPart::Kind NextKind(const std::string& name) const {
+    grpc::ClientContext call;
+    v1::NextRequest request;
+    request.set_job(kId);
+    const auto stub = Stub(Credentials(Who(name)));
+    const auto stream = stub->Next(&call, request);
+    v1::WorkPart part, rest;
+    EXPECT_TRUE(stream->Read(&part));
+    while (stream->Read(&rest)) {
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+    return part.kind();
+  }
+  struct Parcel {
+    std::string job = kId;
+    std::uint32_t round = 1;
+    bool last = false;
+    std::optional<std::uint64_t> size = {};
+  };
+  grpc::StatusCode Answer(const std::string& name, const Bytes& bytes, const Parcel& p) const {
+    grpc::ClientContext call;
+    v1::AnswerReply reply;
+    const auto stub = Stub(Credentials(Who(name)));
+    const auto stream = stub->Answer(&call, &reply);
+    v1::AnswerPart part;
+    part.set_job(p.job);
+    part.set_round(p.round);
+    part.set_last(p.last);
+    part.set_size(p.size.value_or(bytes.size()));
+    part.set_data(bytes.data(), bytes.size());
+    stream->Write(part);
+    stream->WritesDone();
+    return stream->Finish().error_code();
+  }
+
+  Job job_;
+  std::unique_ptr<FederationServer> server_;
+  std::string address_;
+  std::jthread asking_;
+  std::vector<Bytes> answers_;
+  Status asked_ = Ok{};
+};
+
+using grpc::StatusCode;
+
+TEST_F(Wire, LetsInWhomTheAuthorityVouchesForAndTheJobNames) {
+  EXPECT_EQ(Enrol(Credentials(Who("c0"))), StatusCode::OK);
+  EXPECT_EQ(Enrol(Credentials(Who("stranger"))), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Enrol(Credentials(Who("c0")), kProtocol + 1), StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(Wire, TurnsAwayCallersWithoutACertificate) {
+  grpc::SslCredentialsOptions bare;
+  bare.pem_root_certs = Who("c0").authority;
+  EXPECT_EQ(Enrol(grpc::SslCredentials(bare)), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Enrol(grpc::InsecureChannelCredentials()), StatusCode::UNAVAILABLE);      // plain text
+}
+
+TEST_F(Wire, TurnsAwayOtherAuthoritiesWhateverTheName) {
+  Certify("other", "c0", Party::kClient);
+  Identity forged = Who("c0", "other");
+  forged.authority = Who("c0").authority;      // believes the server, and is not believed
+  EXPECT_EQ(Enrol(Credentials(forged)), StatusCode::UNAVAILABLE);
+}
+
+TEST_F(Wire, TurnsAwayExpiredRevokedAndMisusedCertificates) {
+  Certify("ca", "late", Party::kClient, -1);
+  EXPECT_EQ(Enrol(Credentials(Who("late"))), StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Enrol(Credentials(Who("server"))), StatusCode::UNAVAILABLE);      // not a client's
+  EXPECT_EQ(Enrol(Credentials(Who("c2"))), StatusCode::PERMISSION_DENIED);
+  ASSERT_TRUE(Revoke(home() / "ca", "c2").ok());      // while the server runs
+  EXPECT_EQ(Enrol(Credentials(Who("c2"))), StatusCode::UNAUTHENTICATED);
+  fs::remove(home() / "ca/issued/c2.pem"), fs::remove(home() / "ca/issued/c2.key");
+  Certify("ca", "c2", Party::kClient);
+  EXPECT_EQ(Enrol(Credentials(Who("c2"))), StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(Wire, AClientBelievesOnlyAServersCertificateOfItsAuthority) {
+  JoinOptions o = Joining("c0", server_->port(), "");
+  o.patience = 0;
+  o.identity.authority = Who("c0").authority;
+  EXPECT_TRUE(ReadOffer(o).ok());
+  o.server = fmt::format("127.0.0.2:{}", server_->port());      // not a host of the certificate
+  EXPECT_FALSE(ReadOffer(o).ok());
+  o = Joining("c0", server_->port(), "");
+  o.patience = 0;
+  Certify("other", "elsewhere", Party::kClient);
+  o.identity.authority = Who("elsewhere", "other").authority;
+  const auto refused = ReadOffer(o);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("--ca"), std::string::npos) << refused.error().message;
+}
+
+TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
+  Ask(1);
+  const Bytes good = Frame({1, 2, 3});
+  Bytes flipped = good;
+  flipped.back() ^= std::byte{1};
+  const Bytes cut(good.begin(), good.end() - 1);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Answer("c0", flipped, {}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", cut, {}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", {}, {}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", Frame({1, 2}), {}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", Frame({1, 2, nan}), {}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", Frame(Vec(5000)), {}), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Answer("c0", good, {.size = good.size() - 1}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", good, {.size = good.size() + 1}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Answer("c0", good, {.size = ~std::uint64_t{0}}), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Answer("c0", good, {.round = 2}), StatusCode::ABORTED);
+  EXPECT_EQ(Answer("c0", good, {.round = 0}), StatusCode::ABORTED);
+  EXPECT_EQ(Answer("c0", good, {.last = true}), StatusCode::ABORTED);
+  EXPECT_EQ(Answer("c0", good, {.job = "ffffffffffffffffffffffffffffffff"}), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Answer("stranger", good, {}), StatusCode::PERMISSION_DENIED);
+
+  EXPECT_EQ(Answer("c0", good, {}), StatusCode::OK);
+  EXPECT_EQ(Answer("c0", good, {}), StatusCode::OK);      // resent: the same, counted once
+  EXPECT_EQ(Answer("c0", Frame({7, 8, 9}), {}), StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(Answer("c1", Frame({4, 5, 6}), {}), StatusCode::OK);      // a name counts for itself alone
+  asking_.join();
+  ASSERT_TRUE(asked_.ok());
+  EXPECT_EQ(answers_, (std::vector<Bytes>{good, Frame({4, 5, 6})}));
+  EXPECT_EQ(Answer("c1", Frame({4, 5, 6}), {}), StatusCode::ABORTED);      // replayed after the round
+}
+
+TEST_F(Federation, GoesOnWithoutWhoIsAway) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job =
+      MakeJob(kSmall, {{"serve.deadline", "1"}, {"serve.minimum", "1"}, {"algorithm.rounds", "2"}});
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  std::optional<Result<Joined>> joined;
+  std::jthread client([&] { joined = Join(Joining("c0", (*server)->port(), files[0])); });
+  const auto run = Coordinate(job, **server, here_ / "server");
+  (*server)->Over();
+  client.join();
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  ASSERT_TRUE(joined->ok()) << joined->error().message;
+  EXPECT_EQ(run->answers.taken, 2u);
+  EXPECT_EQ(run->answers.absent, 2u);
+}
+
+// Stops server and clients after some rounds, in turn, and goes on with the same folders.
+TEST_F(Federation, GoesOnAfterAStopBitForBit) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall, {{"algorithm.rounds", "12"}});
+  TrainHooks hooks;
+  hooks.noise_seed = kNoiseSeed;
+  const auto alone = tacit::Train(job.config, hooks);
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+
+  std::vector<std::jthread> clients;
+  std::vector<std::size_t> rounds(2), stops(2);
+  std::optional<Result<RunResult>> run;
+  int port = 0;
+  std::atomic<bool> end = false;
+  for (int part = 0; !run || run->ok() == false || (*run)->interrupted; ++part) {
+    ASSERT_LT(part, 12);
+    std::atomic<bool> stop = false;
+    auto server = FederationServer::Start(job, kId,
+                                          {.address = fmt::format("127.0.0.1:{}", port),
+                                           .identity = Who("server"),
+                                           .revocations = home() / "ca" / "crl.pem",
+                                           .stop = &stop,
+                                           .log = {}});
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    port = (*server)->port();
+    for (std::size_t c = 0; part == 0 && c < 2; ++c)
+      clients.emplace_back([&, c] {
+        for (bool over = false; !over && !end;) {  // every client stops after three rounds and comes back
+          std::atomic<bool> pause = false;
+          JoinOptions o = Joining(job.clients[c], port, files[c]);
+          o.stop = &pause;
+          std::size_t seen = 0;
+          o.log = [&](const std::string& line) {
+            if (line.starts_with("round") && ++seen == 3 + c) pause = true;
+          };
+          const auto joined = Join(o);
+          ASSERT_TRUE(joined.ok()) << joined.error().message;
+          over = joined->over;
+          rounds[c] = joined->result.rounds;
+          ++stops[c];
+        }
+      });
+    std::size_t made = 0;
+    TrainHooks watch;
+    watch.interrupt = &stop;
+    watch.progress = [&](const Progress&) {
+      if (++made == 4) stop = true;
+    };
+    run = Coordinate(job, **server, here_ / "server", watch);
+    ASSERT_TRUE(run->ok()) << run->error().message;
+    if (!(*run)->interrupted) (*server)->Over();
+  }
+  end = true;
+  clients.clear();
+  EXPECT_EQ((*run)->model_sha256, alone->model_sha256);
+  EXPECT_EQ((*run)->rounds_done, 12u);
+  for (std::size_t c = 0; c < 2; ++c) {
+    EXPECT_EQ(rounds[c], 12u);
+    EXPECT_GT(stops[c], 2u);
+    // Paid once for every round, by the client's own ledger.
+    const auto ledger = SqliteVault::Read(here_ / ("state-" + job.clients[c]) / kId / "ledger.db");
+    ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+    EXPECT_EQ(ledger->front().rounds_released, 12u);
+    EXPECT_LE(ledger->front().spent[0], ledger->front().budget[0]);
+  }
+}
+
+TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
+  const auto files = WriteRows(12, 3, 2);
+  const auto why = [&](const Policy& policy, const std::vector<Assignment>& sets) -> std::string {
+    const Job job = MakeJob(kSmall, sets);
+    auto server = Start(job);
+    EXPECT_TRUE(server.ok());
+    JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+    o.policy = policy;
+    const auto joined = Join(o);
+    EXPECT_FALSE(joined.ok());
+    EXPECT_EQ(joined.error().code, Code::kBudget);
+    EXPECT_FALSE(fs::exists(o.state)) << "something was kept of a job that was refused";
+    return joined.error().message;
+  };
+  const std::vector<Assignment> real = {{"privacy.noise", "entropy"}, {"serve.noise_seed", "0"}};
+  std::vector<Assignment> loose = real, paper = real;
+  loose.push_back({"privacy.delta", "0.01"});
+  paper.push_back({"algorithm.mode", "paper"});
+  EXPECT_NE(why({.max_epsilon = 1.9}, real).find("1.9"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3}, paper).find("paper"), std::string::npos);
+}
+
+TEST_F(Federation, AClientsRowsMustBeThoseTheJobStates) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall, {{"data.rows", "14"}});
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  const auto joined = Join(Joining("c0", (*server)->port(), files[0]));
+  ASSERT_FALSE(joined.ok());
+  EXPECT_NE(joined.error().message.find("serve.records"), std::string::npos) << joined.error().message;
+}
+
+}  // namespace
+}  // namespace tacit
