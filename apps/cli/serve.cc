@@ -55,14 +55,23 @@ struct IdentityArguments {
 };
 
 struct ServeArguments {
-  std::string job, listen, folder, revocations;
+  std::string job, listen, folder, revocations, metrics;
   IdentityArguments identity;
 };
 
-// The id of the run in this folder, made when it begins.
-Result<std::string> IdIn(const fs::path& folder) {
+// The id of the run in this folder, made when it begins. Its job stays what it was: clients hold to it.
+Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   std::error_code ec;
   fs::create_directories(folder, ec);
+  if (fs::exists(folder / "job.toml", ec)) {
+    TACIT_TRY(const std::string kept, ReadWhole(folder / "job.toml"));
+    if (kept != ToToml(job))
+      return Fail(Code::kInvalidArgument,
+                  "{}: holds a run of another job; put the job back as it was, or name another --folder",
+                  folder.string());
+  } else {
+    TACIT_OK(WriteWhole(folder / "job.toml", ToToml(job)));
+  }
   if (!fs::exists(folder / "job.id", ec)) {
     std::byte bits[16];
     if (::getentropy(bits, sizeof bits) != 0) return Fail(Code::kIo, "the system's entropy cannot be read");
@@ -84,7 +93,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
                                     (c.experiment.name.empty() ? c.file.stem().string() : c.experiment.name);
   std::error_code ec;
   const bool finished = !fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec);
-  TACIT_TRY(const std::string id, IdIn(folder));
+  TACIT_TRY(const std::string id, IdIn(folder, job));
   Log log(common);
   TACIT_TRY(const auto server, FederationServer::Start(job, id,
                                                        {.address = a.listen,
@@ -92,6 +101,11 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
                                                         .revocations = a.revocations,
                                                         .stop = &InterruptFlag(),
                                                         .log = [&](const std::string& line) { log(line); }}));
+  std::unique_ptr<MetricsPage> page;
+  if (!a.metrics.empty()) {
+    TACIT_TRY(page, MetricsPage::Start(a.metrics, server->counts()));
+    log(fmt::format("health and metrics at port {}", page->port()));
+  }
   const std::string host = a.listen.substr(0, a.listen.rfind(':'));
   TACIT_OK(WriteWhole(folder / "address", fmt::format("{}:{}\n", host, server->port())));
   if (!common.json && !common.quiet) {
@@ -220,6 +234,9 @@ void AddServe(CLI::App& app, Invocation& run) {
   a->identity.Add(verb);
   verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
       ->type_name("crl.pem");
+  verb->add_option("--metrics", a->metrics,
+                   "serve /health and /metrics (Prometheus) at this port of the machine")
+      ->type_name("HOST:PORT");
   verb->add_option("--folder", a->folder, "folder of the run; default: the job's name in experiment.output")
       ->type_name("DIR");
   verb->callback([a, &run] { run.action = [a, &run] { return Serve(run.common, *a); }; });

@@ -209,7 +209,7 @@ Result<SiteResult> TakePart(const Job& job, const Enrolment& own, const std::fun
     return Fail(Code::kInvalidArgument,
                 "{}: has {} records and the job states {} for {}; ask its server to correct serve.records",
                 own.data, rows, s.facts.records[s.site], own.name);
-  if (!s.plan.by_client() && rows > s.plan.units)
+  if (s.plan.charges_units() && rows > s.plan.units)
     return Fail(Code::kInvalidArgument,
                 "{}: has {} records, and the job plans with {} at most; ask its server to raise data.rows",
                 own.data, rows, s.plan.units);

@@ -123,6 +123,7 @@ class Federation : public testing::Test {
                                    {.address = "127.0.0.1:0",
                                     .identity = Who("server"),
                                     .revocations = home() / "ca" / "crl.pem",
+                                    .stop = &failed_,
                                     .log = [this](const std::string& line) {
                                       const std::lock_guard lock(mutex_);
                                       log_ += line + "\n";
@@ -134,8 +135,10 @@ class Federation : public testing::Test {
     std::vector<std::optional<Result<Joined>>> joined(files.size());
     std::vector<std::jthread> clients;
     for (std::size_t c = 0; c < files.size(); ++c)
-      clients.emplace_back(
-          [&, c] { joined[c] = Join(Joining(job.clients[c], (*server)->port(), files[c])); });
+      clients.emplace_back([&, c] {
+        joined[c] = Join(Joining(job.clients[c], (*server)->port(), files[c]));
+        if (!joined[c]->ok()) failed_ = true;      // and nobody waits for it
+      });
     Ran ran{Coordinate(job, **server, here_ / "server"), {}};
     (*server)->Over();
     clients.clear();
@@ -145,6 +148,7 @@ class Federation : public testing::Test {
 
   static constexpr const char* kId = "0123456789abcdef0123456789abcdef";
   fs::path here_;
+  std::atomic<bool> failed_ = false;
   std::mutex mutex_;
   std::string log_;
 };

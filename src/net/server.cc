@@ -30,7 +30,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
         o_(o),
         revoked_(o.revocations, o.identity.authority),
         told_(job.clients.size()),
-        here_(job.clients.size()) {}
+        here_(job.clients.size()) {
+    counts_.clients = job.clients.size();
+    counts_.rounds = job.config.algorithm.rounds;
+  }
   ~Server() override {
     if (server_ == nullptr) return;
     {
@@ -58,12 +61,14 @@ class Server final : public FederationServer, public v1::Federation::Service {
                 o_.address);
   }
   int port() const override { return port_; }
+  const ServerCounts& counts() const override { return counts_; }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {
     std::unique_lock lock(mutex_);
     question_ = &q;
     answers_.clear();
     ++number_;
+    counts_.round = q.round;
     changed_.notify_all();
     // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
     const std::size_t minimum =
@@ -89,6 +94,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     for (std::size_t i = 0; i < q.who.size(); ++i)
       if (const auto found = answers_.find(q.who[i]); found != answers_.end())
         answers[i] = std::move(found->second);
+    counts_.late += q.who.size() - answers_.size();
     if (done.ok() && answers_.size() < q.who.size())
       Log(fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()));
     question_ = nullptr;
@@ -100,6 +106,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   void Over(double seconds, bool everybody) override {
     std::unique_lock lock(mutex_);
     over_ = true;
+    counts_.over = true;
     changed_.notify_all();
     const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
     const auto waiting = [&] {
@@ -118,6 +125,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
 
   // The client behind a call, by its certificate alone.
   grpc::Status Who(const ServerContext& call, std::uint32_t& client) {
+    const grpc::Status known = Known(call, client);
+    if (!known.ok()) ++counts_.turned_away;
+    return known;
+  }
+  grpc::Status Known(const ServerContext& call, std::uint32_t& client) const {
     const auto peer = call.auth_context();
     const auto names = peer->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
     const auto certificates = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
@@ -164,6 +176,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::string frame;
     {
       std::unique_lock lock(mutex_);
+      if (!here_[client]) ++counts_.seen;
       here_[client] = true;
       const auto until = steady_clock::now() + kWait;
       while (!over_ && !closing_ && !Wanted(client) && steady_clock::now() < until && !call->IsCancelled())
@@ -179,6 +192,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       }
     }
     part.set_size(frame.size());
+    counts_.bytes_out += frame.size();
     for (std::size_t at = 0; at == 0 || at < frame.size(); at += kPart) {
       part.set_data(frame.substr(at, kPart));
       if (!out->Write(part)) break;
@@ -242,10 +256,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const auto [at, fresh] = answers_.try_emplace(client, std::move(bytes));
     if (!fresh && at->second != bytes)  // not moved from where the place was taken
       return Refused(client, grpc::StatusCode::ALREADY_EXISTS, "the client has answered otherwise before");
+    if (fresh) ++counts_.answers, counts_.bytes_in += at->second.size();
     changed_.notify_all();
     return grpc::Status::OK;
   }
-  grpc::Status Refused(std::uint32_t client, grpc::StatusCode code, const std::string& why) const {
+  grpc::Status Refused(std::uint32_t client, grpc::StatusCode code, const std::string& why) {
+    ++counts_.refused;
     Log(fmt::format("refused an answer of {}: {}", job_.clients[client], why));
     return Refuse(code, why);
   }
@@ -254,6 +270,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   const std::string toml_, id_;
   ServeOptions o_;
   Revocations revoked_;
+  ServerCounts counts_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 

@@ -9,6 +9,7 @@
 
 #include "experiment/job.h"
 #include "net/ca.h"
+#include "net/metrics.h"
 #include "runtime/link.h"
 
 namespace tacit {
@@ -28,6 +29,7 @@ class FederationServer : public Link {
   // id: of the run, kept beside it, so that clients know it again after a restart.
   static Result<std::unique_ptr<FederationServer>> Start(const Job&, std::string id, const ServeOptions&);
   virtual int port() const = 0;
+  virtual const ServerCounts& counts() const = 0;
   // The result is durable: clients may settle and go. Waits so long for those that have called, or for all.
   virtual void Over(double seconds = 5, bool everybody = false) = 0;
 };

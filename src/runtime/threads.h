@@ -114,7 +114,8 @@ class ThreadRuntime {
     const std::size_t own = far.clients.empty() ? 0 : far.clients.front().x.size();
     const auto fits = [&](auto reply) -> Status {  // a Result<Reply<A>>
       if (!reply.ok()) return reply.error();
-      if (FaultOf(reply->up, lengths) != Fault::kNone || reply->iterate->size() != own ||
+      const Fault fault = FaultOf(reply->up, lengths);  // absent: the client says that it has nothing to say
+      if ((fault != Fault::kNone && fault != Fault::kAbsent) || reply->iterate->size() != own ||
           !AllFinite(*reply->iterate))
         return Fail(Code::kMalformed,
                     "the message is not of the agreed length, or not finite; sender and receiver must run "

@@ -1,0 +1,78 @@
+#include "net/metrics.h"
+
+#include <httplib.h>
+
+#include <charconv>
+#include <thread>
+
+namespace tacit {
+
+std::string PrometheusText(const ServerCounts& c) {
+  std::string out;
+  const auto add = [&](const char* name, const char* kind, const char* help, std::uint64_t value) {
+    out += fmt::format("# HELP tacit_{} {}\n# TYPE tacit_{} {}\ntacit_{} {}\n", name, help, name, kind, name,
+                       value);
+  };
+  add("round", "gauge", "Round that is asked for.", c.round);
+  add("rounds_planned", "gauge", "Rounds of the job.", c.rounds);
+  add("clients", "gauge", "Clients of the job.", c.clients);
+  add("clients_seen", "gauge", "Clients that have called since the start.", c.seen);
+  add("answers_total", "counter", "Answers taken.", c.answers);
+  add("answers_refused_total", "counter", "Answers refused.", c.refused);
+  add("answers_missing_total", "counter", "Answers that rounds ended without.", c.late);
+  add("calls_turned_away_total", "counter", "Calls without a right to be here.", c.turned_away);
+  add("bytes_received_total", "counter", "Bytes of answers taken.", c.bytes_in);
+  add("bytes_sent_total", "counter", "Bytes of broadcasts sent.", c.bytes_out);
+  add("job_over", "gauge", "1 once the result is durable.", c.over ? 1 : 0);
+  return out;
+}
+
+namespace {
+
+class Page final : public MetricsPage {
+ public:
+  Status Listen(const std::string& address, const ServerCounts& counts) {
+    const std::size_t colon = address.rfind(':');
+    const std::string host = address.substr(0, colon);
+    int port = -1;
+    if (colon != std::string::npos)
+      std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+    if (port < 0 || port > 65535 || (host != "127.0.0.1" && host != "localhost" && host != "::1"))
+      return Fail(
+          Code::kInvalidArgument,
+          "--metrics {}: must be a port of this machine, e.g. 127.0.0.1:9090; what is further away asks "
+          "through a proxy",
+          address);
+    http_.new_task_queue = [] { return new httplib::ThreadPool(4); };
+    http_.set_read_timeout(2);
+    http_.Get("/health", [&counts](const httplib::Request&, httplib::Response& r) {
+      r.set_content(counts.over ? "over\n" : "serving\n", "text/plain");
+    });
+    http_.Get("/metrics", [&counts](const httplib::Request&, httplib::Response& r) {
+      r.set_content(PrometheusText(counts), "text/plain; version=0.0.4");
+    });
+    port_ = port == 0 ? http_.bind_to_any_port(host) : http_.bind_to_port(host, port) ? port : -1;
+    if (port_ <= 0) return Fail(Code::kIo, "--metrics {}: cannot be listened at; is the port free?", address);
+    thread_ = std::jthread([this] { http_.listen_after_bind(); });
+    while (!http_.is_running()) std::this_thread::yield();      // stop() before that would be lost
+    return Ok{};
+  }
+  ~Page() override { http_.stop(); }
+  int port() const override { return port_; }
+
+ private:
+  httplib::Server http_;
+  int port_ = -1;
+  std::jthread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
+                                                        const ServerCounts& counts) {
+  auto page = std::make_unique<Page>();
+  TACIT_OK(page->Listen(address, counts));
+  return Result<std::unique_ptr<MetricsPage>>(std::move(page));
+}
+
+}  // namespace tacit

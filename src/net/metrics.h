@@ -1,0 +1,33 @@
+#pragma once
+
+// What a server tells whoever keeps it running: /health and, for Prometheus, /metrics. Counts alone, none of
+// which depends on anybody's rows; over plain HTTP, so it listens on this machine only.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/result.h"
+
+namespace tacit {
+
+struct ServerCounts {
+  std::atomic<std::uint64_t> round{0}, rounds{0};      // being asked for, from 1; planned
+  std::atomic<std::uint64_t> clients{0}, seen{0};      // of the job; that have called since the start
+  std::atomic<std::uint64_t> answers{0}, refused{0};      // answers taken and refused
+  std::atomic<std::uint64_t> turned_away{0};      // calls without a right to be here
+  std::atomic<std::uint64_t> late{0};      // answers that rounds ended without
+  std::atomic<std::uint64_t> bytes_in{0}, bytes_out{0};      // of frames
+  std::atomic<bool> over{false};
+};
+std::string PrometheusText(const ServerCounts&);
+
+class MetricsPage {
+ public:
+  // address: HOST:PORT of this machine; port 0: any that is free. The counts outlive the page.
+  static Result<std::unique_ptr<MetricsPage>> Start(const std::string& address, const ServerCounts&);
+  virtual ~MetricsPage() = default;
+  virtual int port() const = 0;
+};
+
+}  // namespace tacit
