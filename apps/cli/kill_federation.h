@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "core/rng.h"
+#include "core/sha256.h"
 #include "experiment/files.h"
 #include "experiment/job.h"
 #include "net/ca.h"
