@@ -168,7 +168,7 @@ class KilledFederation {
         }
         if (pid[who] < 0 && (who == kClients ? !all_done() : !done[who])) pid[who] = Start(at, who, port);
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(coins() % 120));
+      std::this_thread::sleep_for(std::chrono::milliseconds(coins() % 400));
       const std::size_t victim = coins() % (kClients + 1);
       if (made < kills && pid[victim] > 0 && ::kill(pid[victim], SIGKILL) == 0) ++made;
     }

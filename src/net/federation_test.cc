@@ -71,17 +71,24 @@ class Federation : public testing::Test {
   }
 
   // Rows in one file, and in blocks as even as possible in one file for each client.
-  std::vector<std::string> WriteRows(std::size_t rows, std::size_t features, std::size_t clients) {
+  // persons: the file has a header and a column with persons of two rows each.
+  std::vector<std::string> WriteRows(std::size_t rows, std::size_t features, std::size_t clients,
+                                     bool persons = false) {
     Stream coins({99, Purpose::kData, 0, 0});
     std::ofstream whole(here_ / "all.csv");
+    std::string header = "label";
+    for (std::size_t j = 0; j < features; ++j) header += fmt::format(",x{}", j);
+    if (persons) whole << header << ",person\n";
     std::vector<std::string> files;
     for (std::size_t c = 0; c < clients; ++c) {
       files.push_back((here_ / fmt::format("rows{}.csv", c)).string());
       std::ofstream part(files.back());
+      if (persons) part << header << ",person\n";
       for (std::size_t k = 0; k < rows / clients + (c < rows % clients ? 1 : 0); ++k) {
         std::string line = coins() % 2 == 0 ? "-1" : "1";
         for (std::size_t j = 0; j < features; ++j)
           line += fmt::format(",{}", static_cast<double>(coins() % 2001) / 1000 - 1);
+        if (persons) line += fmt::format(",p{}", 100 * c + k / 2);
         whole << line << "\n";
         part << line << "\n";
       }
@@ -162,9 +169,11 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
   const std::size_t n = made->data.clients;
   here_ = home() / fmt::format("conformance{}", Sha256::Hex(GetParam().name).substr(0, 12));
   fs::create_directories(here_);
-  const auto files = WriteRows(made->data.rows, made->data.features, n);
+  const bool persons = made->privacy.unit == "person";
+  const auto files = WriteRows(made->data.rows, made->data.features, n, persons);
   const std::string names = n == 2 ? R"(["c0", "c1"])" : R"(["c0", "c1", "c2"])";
-  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = {}\ndeadline = 60\n", names));
+  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = {}\ndeadline = 60\n", names),
+                          {{"data.header", persons ? "true" : "false"}});
   if (const auto plan = PlanOf(job); !plan.ok()) {
     EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
     EXPECT_TRUE(made->privacy.trust == "central" || n == 3) << plan.error().message;

@@ -36,11 +36,10 @@ class Line {
     tls.pem_cert_chain = o.identity.certificate;
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    stub_ =
-        v1::Federation::NewStub(grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments));
+    channel_ = grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments);
+    stub_ = v1::Federation::NewStub(channel_);
   }
 
   Result<v1::EnrolReply> Enrol() {
@@ -114,7 +113,7 @@ class Line {
   Status Again(Call make) {
     using namespace std::chrono_literals;
     const auto begin = steady_clock::now();
-    auto pause = 50ms;
+    std::chrono::milliseconds pause = 50ms;
     for (bool said = false;;) {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       grpc::ClientContext call;
@@ -142,10 +141,14 @@ class Line {
         o_.log(fmt::format("{}: not reached ({}); trying again", o_.server, done.error_message()));
       said = true;
       std::this_thread::sleep_for(pause);
-      pause = std::min(pause * 2, std::chrono::milliseconds(5000));
+      // A connection comes about only while somebody waits for it.
+      for (auto waited = 0ms; waited < 10 * pause && !stopped(); waited += 100ms)
+        if (channel_->WaitForConnected(std::chrono::system_clock::now() + 100ms)) break;
+      pause = std::min(pause * 2, std::chrono::milliseconds(1000));
     }
   }
   const JoinOptions& o_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
 };
 
