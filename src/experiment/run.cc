@@ -177,7 +177,7 @@ Status KeepGraph(const Graph& graph, const fs::path& folder) {
 
 // What clients elsewhere have paid, by the plan: their own ledgers know it exactly.
 void NoteCharges(Session& s, std::size_t rounds) {
-  if (s.plan.account) return;      // paid as a whole
+  if (s.plan.account) return;  // paid as a whole
   const auto charges = PlannedCharges(s);
   for (std::uint32_t i = 0; i < s.plan.clients; ++i) {
     MuSquared sum{0.0};
