@@ -74,7 +74,8 @@ Status CheckJob(Job& job) {
       return Fail(Code::kInvalidArgument, "serve.records has {} numbers and serve.clients {} names; one each",
                   job.records.size(), job.clients.size());
     if (sum >= 0x1p53)
-      return Fail(Code::kInvalidArgument, "serve.records adds up to {}: more than 2^53 cannot be counted", sum);
+      return Fail(Code::kInvalidArgument, "serve.records adds up to {}: more than 2^53 cannot be counted",
+                  sum);
     if (c.data.rows != 0 && static_cast<double>(c.data.rows) != sum)
       return Fail(Code::kInvalidArgument,
                   "data.rows = {}: serve.records adds up to {}; make them agree, or leave data.rows out",
