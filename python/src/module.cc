@@ -28,4 +28,5 @@ NB_MODULE(_tacit, m) {  // NOLINT: as nanobind has it
   py::AddAccounts(m);
   py::AddViews(m);
   py::AddReleases(m);
+  py::AddFederation(m);
 }

@@ -37,5 +37,6 @@ void AddRuns(nb::module_&);
 void AddAccounts(nb::module_&);
 void AddViews(nb::module_&);
 void AddReleases(nb::module_&);
+void AddFederation(nb::module_&);
 
 }  // namespace tacit::python
