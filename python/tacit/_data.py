@@ -103,6 +103,7 @@ class Data:
             self._rows.clients(codes, names)
             self._codes = codes
             self.clients = len(names)
+        self.persons = persons is not None
         if persons is not None:
             self._rows.persons(_codes(persons, "persons", self.shape[0])[0])
 

@@ -344,6 +344,8 @@ def _with_data(config: _tacit.Config, data: Any, test: Any) -> "tuple[Optional[D
         hidden = config.get("privacy.adjacency") == "add-remove" or config.get("privacy.unit") == "person"
         if not hidden and config.get("data.rows") == 0:
             config.set("data.rows", int(rows.shape[0]) - cast(int, config.get("data.skip")))
+        if rows.persons and not config.get("data.person_column"):
+            config.set("data.person_column", "persons")  # beside the rows; the engine asks that it be named
         if rows.clients is not None:
             config.set("data.split", "column")
             config.set("data.clients", int(rows.clients))

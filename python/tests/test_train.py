@@ -207,3 +207,21 @@ def test_stubs_and_the_mark_of_types_are_installed():
     here = Path(tacit.__file__).parent
     assert (here / "py.typed").exists()
     assert "class Trace" in (here / "_tacit.pyi").read_text()
+
+
+def test_persons_are_the_unit_where_they_are_named(rows):
+    x, y, clients = rows
+    persons = [f"p{i // 2}" for i in range(400)]
+    person = {"unit": "person", "records_per_person": 2, "epsilon": 4.0, "clients": 4, "rounds": 3, "keep": False}
+    data = tacit.Data(x, y, persons=persons)
+    with pytest.raises(tacit.ConfigError, match="data.rows"):
+        tacit.train(data=data, **person)
+    run = tacit.train(data=data, rows=400, **person)
+    assert run.certificate.unit.startswith("person") and run.certificate.epsilon <= 4.0
+
+
+def test_where_the_number_of_rows_is_hidden_it_must_be_given(rows):
+    with pytest.raises(tacit.ConfigError, match="data.rows"):
+        tacit.train(data=rows[:2], clients=4, adjacency="add-remove", epsilon=1.0, rounds=3)
+    run = tacit.train(data=rows[:2], clients=4, rows=400, adjacency="add-remove", epsilon=1.0, rounds=3, keep=False)
+    assert run.result["privacy"]["adjacency"] == "add-remove"
