@@ -177,15 +177,17 @@ Result<std::uint32_t> ClientOf(const Job& job, const std::string& name) {
 
 Result<RunResult> Coordinate(const Job& job, Link& link, const fs::path& folder, const TrainHooks& hooks) {
   Config config = job.config;
-  config.experiment.checkpoint = 0;      // clients keep their last answer only: no round is asked for anew
-  TACIT_TRY([[maybe_unused]] const Plan plan, PlanOf(job));
-  TACIT_TRY(PublicFacts facts, FactsOf(job));
+  config.experiment.checkpoint = 0;  // clients keep their last answer only: no round is asked for anew
+  Apart apart{.link = &link, .facts = {}, .plan = {}, .folder = folder};
+  TACIT_TRY(apart.facts, FactsOf(job));
+  TACIT_TRY(apart.plan, PlanOf(job));
   TrainHooks here = hooks;
   if (job.noise_seed != 0) here.noise_seed = job.noise_seed;
-  return Execute(config, here, {.link = &link, .facts = std::move(facts), .folder = folder});
+  return Execute(config, here, apart);
 }
 
-Result<SiteResult> TakePart(const Job& job, const Enrolment& own, const std::function<Status(Site&)>& serve) {
+Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
+                            const std::function<Status(Site&)>& serve) {
   const TrainHooks hooks;
   Config config = job.config;      // what the server says of files is not followed
   config.data.source = own.data;
@@ -199,7 +201,7 @@ Result<SiteResult> TakePart(const Job& job, const Enrolment& own, const std::fun
   Session s{.config = job.config, .hooks = hooks};
   TACIT_TRY(s.site, ClientOf(job, own.name));
   TACIT_TRY(s.facts, FactsOf(job));
-  TACIT_TRY(s.plan, PlanOf(job));
+  s.plan = std::move(plan);
   TACIT_TRY(s.partition, LoadPartition(reading, s.facts));
   const std::size_t rows = s.partition.size(0);
   if (s.partition.data.features != s.facts.features)

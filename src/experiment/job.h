@@ -52,7 +52,8 @@ struct SiteResult {
   std::size_t rounds = 0;  // answered
   double epsilon = 0, delta = 0;  // spent on this job, upper bound
 };
-// serve(site) answers the server until the job is over; kInterrupted leaves it to be gone on with.
-Result<SiteResult> TakePart(const Job&, const Enrolment&, const std::function<Status(Site&)>& serve);
+// plan: PlanOf the job. serve(site) answers the server until the job is over; kInterrupted leaves it to be
+// gone on with.
+Result<SiteResult> TakePart(const Job&, Plan, const Enrolment&, const std::function<Status(Site&)>& serve);
 
 }  // namespace tacit

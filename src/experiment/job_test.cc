@@ -68,7 +68,8 @@ class JobTest : public testing::Test {
             .ledger = home_ / "ledger.db"};
   }
   Result<SiteResult> With(const Job& job, const std::function<void(Site&)>& f, bool over = false) const {
-    return TakePart(job, Own(), [&](Site& site) -> Status {
+    TACIT_TRY(Plan plan, PlanOf(job));
+    return TakePart(job, std::move(plan), Own(), [&](Site& site) -> Status {
       f(site);
       if (over) return Ok{};
       return Fail(Code::kInterrupted, "left");

@@ -227,7 +227,11 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
                 "the file; set data.rows and data.features as public constants, or use replace-one");
   if (planned.ok()) {
     s.facts = *planned;
-    TACIT_TRY(s.plan, MakePlan(config, s.facts));
+    if (apart != nullptr) {
+      s.plan = apart->plan;
+    } else {
+      TACIT_TRY(s.plan, MakePlan(config, s.facts));
+    }
     if (hooks.planned) hooks.planned(s.plan);
   }
   PublicFacts real = s.facts;

@@ -74,6 +74,7 @@ DataSetId IdOf(const Config&);
 struct Apart {
   Link* link = nullptr;
   PublicFacts facts;  // of all clients' rows
+  Plan plan;  // made of them
   std::filesystem::path folder;  // gone on with, if it holds a run
 };
 Result<RunResult> Execute(const Config&, const TrainHooks&, const Apart&);

@@ -201,7 +201,7 @@ Result<Offer> ReadOffer(const JoinOptions& o) {
 Result<Joined> Join(const JoinOptions& o) {
   Line line(o);
   TACIT_TRY(const Offer offer, Read(line, o));
-  TACIT_TRY(const Plan plan, PlanOf(offer.job));
+  TACIT_TRY(Plan plan, PlanOf(offer.job));
   TACIT_OK(CheckPolicy(o.policy, offer.job, plan));
   Joined joined{.job = offer.id, .folder = o.state / offer.id, .result = {}, .over = false};
   std::error_code ec;
@@ -220,7 +220,7 @@ Result<Joined> Join(const JoinOptions& o) {
                       .data = o.data,
                       .folder = joined.folder,
                       .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
-  TACIT_TRY(joined.result, TakePart(offer.job, own, [&](Site& site) {
+  TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, [&](Site& site) {
               if (o.log) o.log(fmt::format("joined job {}", offer.id));
               const Status done = Serve(line, offer.id, site, o);
               joined.over = done.ok();

@@ -1,0 +1,35 @@
+#include "net/metrics.h"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+namespace tacit {
+namespace {
+
+TEST(Metrics, ThePageSaysWhatWasCounted) {
+  ServerCounts counts;
+  counts.answers = 7;
+  const auto page = MetricsPage::Start("127.0.0.1:0", counts);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  httplib::Client client("127.0.0.1", (*page)->port());
+  const auto health = client.Get("/health");
+  ASSERT_TRUE(health);
+  EXPECT_EQ(health->body, "serving\n");
+  const auto metrics = client.Get("/metrics");
+  ASSERT_TRUE(metrics);
+  EXPECT_NE(metrics->body.find("# TYPE tacit_answers_total counter\ntacit_answers_total 7\n"),
+            std::string::npos)
+      << metrics->body;
+  counts.over = true;
+  EXPECT_EQ(client.Get("/health")->body, "over\n");
+  EXPECT_EQ(client.Get("/")->status, 404);
+}
+
+TEST(Metrics, ListensOnThisMachineOnly) {
+  const ServerCounts counts;
+  for (const char* address : {"0.0.0.0:0", "192.0.2.1:9090", "9090", "", "127.0.0.1:", "127.0.0.1:70000"})
+    EXPECT_FALSE(MetricsPage::Start(address, counts).ok()) << address;
+}
+
+}  // namespace
+}  // namespace tacit
