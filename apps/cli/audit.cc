@@ -25,6 +25,7 @@ std::string MeasuredText(const AuditReport& r) {
 std::string Verdict(const AuditReport& r) {
   if (r.overdrawn()) return "BROKEN: a run gave away more than its ledger was charged for";
   if (r.noise_short()) return "BROKEN: the noise is smaller than stated, or shared between releases";
+  if (r.drawn_too_often()) return "BROKEN: secret samples have the unit more often than at their rate";
   if (r.broken()) return "BROKEN";
   if (r.claim_broken()) return r.certain() ? "claim disproved, with certainty" : "claim disproved";
   if (r.claim_broken_if_gaussian()) return "claim disproved, if the trade-off is Gaussian";

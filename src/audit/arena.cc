@@ -102,7 +102,12 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
   const Plan& p = *a->plan_;
   a->adjacency_ = a->variation_.adjacency.value_or(p.adjacency);
   if (!a->variation_.sample_seen) {
-    if (p.secret()) a->sampled_ = true, a->rate_ = p.sampling.rate.value();
+    // The rate that is charged for a sample of a fixed size is that of who knows of one client's turns.
+    if (p.secret())
+      a->sampled_ = true,
+      a->rate_ = p.sampling.kind == SampleKind::kFixed
+                     ? static_cast<double>(p.sampling.size) / static_cast<double>(p.clients)
+                     : p.sampling.rate.value();
     if (p.sampled_records != 0) a->sampled_ = true, a->rate_ = p.record_rate;
     if (p.second_order && !p.second_order->options.sampling.cycle &&
         p.second_order->options.sampling.sample.kind != SampleKind::kFull)
@@ -317,6 +322,7 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
       return out;
     }
     Compare(real.transcript, echo_[0]->transcript, echo_[1]->transcript, false, world, out);
+    if (world == 1) CountDrawn(real.transcript, out);
     // In a round the target is drawn or not; of all its releases together.
     out.likelihood = 0;
     const Transcript& t = real.transcript;
@@ -354,6 +360,29 @@ double Arena::Charged(const Stage& real) const {
   for (const Accountant::Line& line : plan_->account->lines())
     sum += static_cast<double>(line.count) * 2 * ZcdpCost(line.event).value();  // ρ = μ²/2, samples or not
   return sum;
+}
+
+// Only rounds whose sums are exactly those with the target, or exactly those without it. Where others have
+// something in the sums too these are rounds in which all of them were drawn: with coins that says nothing of
+// the target, and samples of a fixed size then do not have the target as well.
+void Arena::CountDrawn(const Transcript& real, Sighting& out) const {
+  const Transcript &with = echo_[1]->transcript, &without = rest_->transcript;
+  std::size_t from = 0;
+  for (const std::size_t to : real.rounds) {
+    double apart = 0, in = 0, outside = 0;
+    for (std::size_t k = from; k < to; ++k) {
+      const View mean = real.Mean(real.releases[k]), one = with.Mean(with.releases[k]),
+                 none = without.Mean(without.releases[k]);
+      apart += DistanceSquared(one, none);
+      in += DistanceSquared(mean, one);
+      outside += DistanceSquared(mean, none);
+    }
+    from = to;
+    const double exact = 1e-12 * apart;
+    if (!(apart > 0) || std::min(in, outside) > exact) continue;
+    ++out.rounds;
+    out.drawn += in <= exact;
+  }
 }
 
 void Arena::Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted,

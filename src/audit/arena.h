@@ -49,6 +49,9 @@ struct Sighting {
   // what the plan charges if the unit is in every one of them. The strength of no run may be above it.
   double charged = kInf;
   NoiseSums noise;
+  // Secret samples: rounds that show beyond doubt, without their noise, whether the unit was drawn, and those
+  // in which it was. At most the rate of the sample is drawn, in the mean.
+  std::uint64_t rounds = 0, drawn = 0;
 };
 
 class Arena {
@@ -81,6 +84,7 @@ class Arena {
   double strength() const { return strength_; }  // mean over a few runs: why this canary was chosen
   double mu() const { return mu_; }  // certified, where it is Gaussian-DP; ∞ elsewhere
   bool gaussian() const { return std::isfinite(mu_); }
+  double rate() const { return rate_; }  // at which the unit is in a secret sample; 1: there is none
   bool by_messages() const;  // scored by messages (PrivUnit and ScalarDP), not by releases
 
  private:
@@ -95,6 +99,7 @@ class Arena {
                Sighting& out) const;
   void ByMessages(const Stage& real, Sighting& out) const;
   double Charged(const Stage& real) const;
+  void CountDrawn(const Transcript& real, Sighting& out) const;
 
   Config config_;
   const std::uint64_t seed_;

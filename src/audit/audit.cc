@@ -136,6 +136,7 @@ struct Standings {
   Counts tail, middle;
   double most_reach = 0;
   NoiseSums noise;
+  std::uint64_t rounds = 0, drawn = 0;
   std::uint32_t done = 0;  // runs in each world that were judged
   double seconds = 0;
 };
@@ -150,6 +151,7 @@ Status Keep(const Standings& s, const std::string& identity, const std::filesyst
                   {"middle", CountsJson(s.middle)},
                   {"most_reach", s.most_reach},
                   {"noise", {s.noise.squares, s.noise.numbers, s.noise.products, s.noise.pairs}},
+                  {"drawn", {s.drawn, s.rounds}},
                   {"done", s.done},
                   {"seconds", s.seconds}};
   return WriteWhole(file, j.dump() + "\n");
@@ -177,6 +179,8 @@ Result<std::optional<Standings>> Return(const std::string& identity, std::uint32
     s.tail = CountsOf(j.at("tail"));
     s.middle = CountsOf(j.at("middle"));
     s.most_reach = j.at("most_reach").get<double>();
+    s.drawn = j.at("drawn").at(0).get<std::uint64_t>();
+    s.rounds = j.at("drawn").at(1).get<std::uint64_t>();
     const json& n = j.at("noise");
     s.noise = {n.at(0).get<double>(), n.at(1).get<double>(), n.at(2).get<double>(), n.at(3).get<double>()};
     s.done = j.at("done").get<std::uint32_t>();
@@ -184,7 +188,7 @@ Result<std::optional<Standings>> Return(const std::string& identity, std::uint32
     const auto possible = [&](const Counts& c) {
       return c.runs0 == s.done && c.runs1 == s.done && c.above0 <= s.done && c.above1 <= s.done;
     };
-    if (!possible(s.tail) || !possible(s.middle) || s.done > most)
+    if (!possible(s.tail) || !possible(s.middle) || s.done > most || s.drawn > s.rounds)
       return Fail(Code::kMalformed, "{}: counts runs that were not made; name another file with --state",
                   file.string());
     return std::optional<Standings>(s);
@@ -237,6 +241,7 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   };
   const auto note = [&](const Sighting& s) {
     at.noise.Add(s.noise);
+    at.rounds += s.rounds, at.drawn += s.drawn;
     if (s.strength > 0 && s.charged < kInf)
       at.most_reach = std::max(at.most_reach, std::min(1e6, std::sqrt(s.strength / s.charged)));
   };
@@ -308,6 +313,8 @@ Result<AuditReport> Audit(const Config& config, const AuditOptions& o, Variation
   if (at.noise.numbers > 0) r.noise = std::sqrt(at.noise.squares / at.noise.numbers);
   r.chance_of_so_little = ChanceOfSoLittle(at.noise);
   r.shared_noise = SharedNoise(at.noise);
+  r.rate = arena->rate();
+  r.sampled_rounds = at.rounds, r.drawn = at.drawn;
   r.tail = at.tail, r.middle = at.middle;
   // Two bounds, of which the better one counts: each has half of what both may err.
   r.epsilon = BoundsOf(at.tail, delta, o.alpha / 2).epsilon;
@@ -396,6 +403,7 @@ json ToJson(const AuditReport& r) {
           {"noise", r.noise},
           {"shared_noise", r.shared_noise},
           {"noise_short", r.noise_short()},
+          {"drawn", {{"rate", r.rate}, {"rounds", r.sampled_rounds}, {"drawn", r.drawn}}},
           {"counts", {{"tail", counts(r.tail)}, {"middle", counts(r.middle)}}},
           {"certificate_broken", r.broken()},
           {"claim_broken", r.claimed ? json(r.claim_broken()) : json(nullptr)},

@@ -55,6 +55,8 @@ struct AuditReport {
   double most_reach = 0;  // the same by the run in which it went furthest; more than 1: too little is charged
   double noise = 1;  // std of what was added over what is stated; 1 also where that is not known
   double chance_of_so_little = 1, shared_noise = 0;  // as in statistics.h
+  double rate = 1;  // of secret samples; 1: there are none
+  std::uint64_t sampled_rounds = 0, drawn = 0;  // rounds and drawn of all sightings (arena.h)
   Counts tail, middle;  // at the thresholds that promised the best bounds of ε and of μ
   double epsilon = 0;  // measured: at least, whatever the mechanism is
   double mu = 0;  // measured: at least
@@ -70,13 +72,17 @@ struct AuditReport {
   // Whether a run's releases were further apart in the two worlds than its ledger was charged for. That is no
   // matter of chance.
   bool overdrawn() const { return certified < kInf && most_reach > 1 + 1e-9; }
+  // Whether the unit was in secret samples more often than at their rate, beyond doubt.
+  bool drawn_too_often() const {
+    return certified < kInf && ClopperPearsonLower(drawn, sampled_rounds, kBeyondDoubt / 8) > rate;
+  }
   // Whether less noise was added than is stated, or the same noise to several releases, beyond doubt.
   bool noise_short() const {
     return certified < kInf && (chance_of_so_little < kBeyondDoubt / 4 || std::abs(shared_noise) > 5);
   }
   // Whether what is certified, or claimed, was disproved beyond doubt.
   bool broken() const {
-    return overdrawn() || noise_short() || doubtless_epsilon > certified ||
+    return overdrawn() || noise_short() || drawn_too_often() || doubtless_epsilon > certified ||
            (gaussian() && doubtless_mu > certified_mu);
   }
   bool claim_broken() const { return claimed && doubtless_epsilon > *claimed; }

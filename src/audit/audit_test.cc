@@ -96,6 +96,14 @@ TEST(Audit, NothingThatIsCertifiedIsBroken) {
     EXPECT_LE(r.measured(), r.certified) << s.name;
     EXPECT_TRUE(r.mode != "certified" || std::isfinite(r.certified)) << s.name;
     EXPECT_LE(r.most_reach, 1) << s.name;
+    // Secret samples are seen to have their rate. Four standard deviations, of which some rounds tell.
+    if (r.rate < 1 && r.sampled_rounds > 0) {
+      const auto n = static_cast<double>(r.sampled_rounds);
+      EXPECT_LT(static_cast<double>(r.drawn) / n, r.rate + 4 * std::sqrt(r.rate * (1 - r.rate) / n))
+          << s.name;
+      EXPECT_GT(r.sampled_rounds, s.name == "dp-fedavg, secret sample" ? 0u : 500u) << s.name;
+    }
+    EXPECT_EQ(r.rate < 1, r.sampled_rounds > 0) << s.name;
     const bool all = r.mode == "certified" && r.mechanism != "priv-unit" && s.name != "fcrn, once (option 3)";
     EXPECT_TRUE(!all || r.most_reach > 0.99) << s.name << " " << r.most_reach;
   }

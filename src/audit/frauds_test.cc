@@ -271,6 +271,21 @@ TEST(Frauds, AReusedSeedInRoundsThatAreAlike) {
   EXPECT_GT(r.shared_noise, 5);
 }
 
+// Amplification is credited for a rate; who is drawn more often has less of it.
+TEST(Frauds, ASampleThatHasTheUnitMoreOftenThanItsRate) {
+  const Config config = Small("unit = \"client\"\ntrust = \"central\"",
+                              "name = \"dp-fedavg\"\nallocation = \"static\"\nrounds = 3\nsampling = "
+                              "\"poisson\"\nsample_rate = 0.25");
+  AuditReport r = Found(config, {}, 500);
+  EXPECT_EQ(r.rate, 0.25);
+  EXPECT_GT(r.sampled_rounds, 1000u);
+  EXPECT_NEAR(static_cast<double>(r.drawn) / static_cast<double>(r.sampled_rounds), 0.25, 0.05);
+  EXPECT_FALSE(r.broken());
+  r.drawn = r.sampled_rounds / 3;
+  EXPECT_TRUE(r.drawn_too_often());
+  EXPECT_TRUE(r.broken());
+}
+
 // Whoever mends the code, or breaks it, is not shown what an earlier program found.
 TEST(Frauds, AStateOfAnHonestProgram) {
   struct Half : Forged {
