@@ -30,7 +30,7 @@ test-all:             ## everything long: sanitizers, statistics, fuzzing, exper
 	@scripts/setup all
 	@scripts/test-all
 
-bench:                ## measure the hot paths beside NumPy, SciPy, PyTorch, pfl-research and other accountants: a table, and build/bench/results.json
+bench:                ## measure the hot paths beside NumPy, SciPy, PyTorch, pfl-research, Flower and other accountants: a table, results.json and a picture in build/bench
 	@scripts/setup bench
 	@mkdir -p build/bench
 	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DTACIT_BENCH=ON -DTACIT_TESTS=OFF >build/bench/configure.log

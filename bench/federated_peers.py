@@ -1,9 +1,16 @@
 """The rounds of bench/run.py federated, as their peers make them, on one thread: prints "ready", then answers each line
 with one line of JSON, the processor time of a round in milliseconds.
 
-  torch N    DP-FedAvg on an MLP 784-200-10: a plain PyTorch loop over the clients, N rounds
-  pfl N      the same by pfl-research
-  numpy N    linear regression, all clients' local steps as one matrix operation
+  torch MODEL N    DP-FedAvg on digits: a plain PyTorch loop over the clients, N rounds
+  pfl MODEL N      the same by pfl-research, simulated in one process
+  flower MODEL N   the same by Flower in this process: its Server.fit_round with its FedAvg strategy inside its
+                   server-side fixed clipping, and NumPy clients behind a proxy that calls them, one worker. So it is
+                   Flower's own selection, (de)serialisation of parameters, clipping, aggregation and noise, and
+                   neither Ray nor gRPC
+  numpy N          linear regression, all clients' local steps as one matrix operation
+  loop N           the same, one client after the other
+
+MODEL is mlp (784-200-10), cnn5046 or cnn237 (those of network_torch.py).
 
 argv: the folder with MNIST (idx, .gz), or "-" for generated digits."""
 import contextlib
@@ -39,16 +46,22 @@ def digits(folder):
     return rows, rng.integers(0, 10, CLIENTS * RECORDS)
 
 
-def model():
+def model(name):
     import torch
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(784, 200), torch.nn.ReLU(), torch.nn.Linear(200, 10))
+    nn = torch.nn
+    if name == "mlp":
+        return nn.Sequential(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 10))
+    first, second = {"cnn5046": (4, 8), "cnn237": (2, 1)}[name]
+    dense = [nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 10)] if name == "cnn5046" else [nn.Linear(16, 10)]
+    return nn.Sequential(nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, first, 4), nn.MaxPool2d(2), nn.Conv2d(first, second, 4),
+                         nn.MaxPool2d(2), nn.Flatten(), *dense)
 
 
-def by_torch(rounds):
+def by_torch(name, rounds):
     import torch
-    net, loss = model(), torch.nn.CrossEntropyLoss()
+    net, loss = model(name), torch.nn.CrossEntropyLoss()
     rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1]))
     parameters, best = list(net.parameters()), float("inf")
     for _ in range(rounds):
@@ -79,7 +92,7 @@ def by_torch(rounds):
     return best
 
 
-def by_pfl(rounds):
+def by_pfl(name, rounds):
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm.base import NNAlgorithmParams
@@ -99,7 +112,7 @@ def by_pfl(rounds):
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers, self.criterion = model(), torch.nn.CrossEntropyLoss()
+            self.layers, self.criterion = model(name), torch.nn.CrossEntropyLoss()
 
         def loss(self, x, y):
             return self.criterion(self.layers(x), y)
@@ -127,12 +140,104 @@ def by_pfl(rounds):
     return min(b - a for a, b in zip(times, times[1:]))
 
 
-def by_numpy(rounds):
+def by_flower(name, rounds):
+    import logging
+
+    import torch
+    from flwr.client import NumPyClient
+    from flwr.common import GetPropertiesRes, Code, Status, ndarrays_to_parameters
+    from flwr.server.client_manager import SimpleClientManager
+    from flwr.server.client_proxy import ClientProxy
+    from flwr.server.server import Server
+    from flwr.server.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
+    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1]))
+    net, loss = model(name), torch.nn.CrossEntropyLoss()
+    parameters = list(net.parameters())
+
+    class Client(NumPyClient):
+        def __init__(self, number):
+            self.first = number * RECORDS
+
+        def fit(self, given, config):
+            with torch.no_grad():
+                for p, g in zip(parameters, given):
+                    p.copy_(torch.from_numpy(g))
+            optimiser = torch.optim.SGD(parameters, lr=RATE)
+            for k in torch.randperm(RECORDS // BATCH).tolist():
+                at = self.first + k * BATCH
+                optimiser.zero_grad(set_to_none=True)
+                loss(net(rows[at:at + BATCH]), labels[at:at + BATCH]).backward()
+                optimiser.step()
+            return [p.detach().numpy().copy() for p in parameters], RECORDS, {}
+
+    class Proxy(ClientProxy):
+        def __init__(self, number):
+            super().__init__(str(number))
+            self.client = Client(number).to_client()
+
+        def fit(self, ins, timeout, group_id):
+            return self.client.fit(ins)
+
+        def get_properties(self, ins, timeout, group_id):
+            return GetPropertiesRes(Status(Code.OK, ""), {})
+
+        def get_parameters(self, ins, timeout, group_id):
+            raise NotImplementedError
+
+        def evaluate(self, ins, timeout, group_id):
+            raise NotImplementedError
+
+        def reconnect(self, ins, timeout, group_id):
+            raise NotImplementedError
+
+    manager = SimpleClientManager()
+    for i in range(CLIENTS):
+        manager.register(Proxy(i))
+    start = ndarrays_to_parameters([p.detach().numpy().copy() for p in parameters])
+    average = FedAvg(fraction_fit=1.0, fraction_evaluate=0.0, min_fit_clients=CLIENTS, min_available_clients=CLIENTS,
+                     initial_parameters=start)
+    server = Server(client_manager=manager, strategy=DifferentialPrivacyServerSideFixedClipping(average, SIGMA, CLIP, CLIENTS))
+    server.set_max_workers(1)
+    server.parameters = server._get_initial_parameters(server_round=0, timeout=None)
+    best = float("inf")
+    for k in range(rounds):
+        begin = time.process_time()
+        server.parameters, _, (results, failures) = server.fit_round(server_round=k + 1, timeout=None)
+        best = min(best, time.process_time() - begin)
+        if failures or len(results) != CLIENTS:
+            raise RuntimeError(f"{len(failures)} of Flower's clients failed: {failures[:1]}")
+    return best
+
+
+def linear():
     """1,000 clients with one record each, d = 500, 20 local steps; trusted server."""
     clients, d, steps, rate = 1000, 500, 20, 0.001
     rng = np.random.default_rng(1)
     a = rng.standard_normal((clients, d))
-    b = a @ rng.standard_normal(d)
+    return clients, d, steps, rate, rng, a, a @ rng.standard_normal(d)
+
+
+def by_loop(rounds):
+    clients, d, steps, rate, rng, a, b = linear()
+    w, best = np.zeros(d), float("inf")
+    for _ in range(rounds):
+        start = time.process_time()
+        total = np.zeros(d)
+        for i in range(clients):
+            y, row, label = w.copy(), a[i], b[i]
+            for _ in range(steps):
+                y -= (rate * (row @ y - label)) * row
+            y -= w
+            total += y * min(1.0, CLIP / max(float(np.sqrt(y @ y)), 1e-300))
+        w = w + (total + CLIP * SIGMA * rng.standard_normal(d)) / clients
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def by_numpy(rounds):
+    clients, d, steps, rate, rng, a, b = linear()
     w, best = np.zeros(d), float("inf")
     y, part = np.empty((clients, d)), np.empty((clients, d))
     for _ in range(rounds):
@@ -151,13 +256,13 @@ def by_numpy(rounds):
     return best
 
 
-CONTESTANTS = {"torch": by_torch, "pfl": by_pfl, "numpy": by_numpy}
+CONTESTANTS = {"torch": by_torch, "pfl": by_pfl, "flower": by_flower, "numpy": by_numpy, "loop": by_loop}
 print("ready", flush=True)
 for line in sys.stdin:
-    what, rounds = line.split()
+    what, *named, rounds = line.split()
     try:
         with contextlib.redirect_stdout(sys.stderr):      # pfl reports there
-            answer = {"ms": CONTESTANTS[what](int(rounds)) * 1e3}
+            answer = {"ms": CONTESTANTS[what](*named, int(rounds)) * 1e3}
     except ImportError as missing:
         answer = {"missing": str(missing)}
     print(json.dumps(answer), flush=True)

@@ -176,10 +176,10 @@ std::string Floor(const Partition& part, double seconds) {
   return times.Json("floor");
 }
 
-template <class T>
-void Write(const std::string& file, const std::vector<T>& v) {
+template <class V>
+void Write(const std::string& file, const V& v) {
   std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(v.data()), static_cast<std::streamsize>(v.size() * sizeof(T)));
+  out.write(reinterpret_cast<const char*>(v.data()), static_cast<std::streamsize>(v.size() * sizeof(v[0])));
 }
 
 int Main(const std::string& source, const std::string& folder) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +19,10 @@
 #include "experiment/json_number.h"
 #include "experiment/plan.h"
 #include "terminal.h"
+
+namespace tacit {
+class Ranks;
+}
 
 namespace tacit::cli {
 
@@ -41,7 +46,19 @@ using Action = std::function<Result<int>()>;     // the exit code, or an error
 struct Invocation {
   Common common;
   Action action;
+  // The processes of this call, where there are several and the verb divides its work between them.
+  std::shared_ptr<Ranks> ranks = {};
+  bool aside() const;  // this is not the one that reads, writes and talks
 };
+
+// Who started this process together with others: mpirun, srun, mpiexec. size 0 or 1: there are no others.
+struct Launched {
+  const char* by = "";
+  std::uint32_t rank = 0, size = 0;
+};
+Launched HowLaunched();
+// Finds them. stop: what a signal to rank 0 calls that asks for an end after this round.
+Result<std::unique_ptr<Ranks>> StartRanks(const Launched&, void (*stop)());
 
 // A subcommand with the common flags. `examples`: lines of commands for its help.
 CLI::App* AddVerb(CLI::App& parent, Invocation&, const char* name, const char* summary, const char* examples);

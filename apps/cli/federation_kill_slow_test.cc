@@ -8,5 +8,11 @@ TEST(FederationKill, TwoHundredKillsChangeNothing) {
       .Run(200, 2);
 }
 
+TEST(FederationKill, AHundredKillsWithinMaskedRoundsChangeNothing) {
+  KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kills_masked_{}", ::getpid()),
+                   true)
+      .Run(100, 4);
+}
+
 }  // namespace
 }  // namespace tacit

@@ -8,5 +8,11 @@ TEST(FederationKill, ThirtyKillsChangeNothing) {
       .Run(30, 1);
 }
 
+TEST(FederationKill, TwentyKillsWithinMaskedRoundsChangeNothing) {
+  KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kill_masked_{}", ::getpid()),
+                   true)
+      .Run(20, 3);
+}
+
 }  // namespace
 }  // namespace tacit

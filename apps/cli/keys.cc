@@ -100,19 +100,32 @@ Result<int> MakeCa(const Common& common, const NewAuthority& a) {
   return 0;
 }
 
+Result<int> Ask(const Common& common, const NewRequest& n) {
+  TACIT_OK(common.ExpectNoSets("keys"));
+  TACIT_TRY(const RequestFiles files, MakeRequest(n));
+  if (common.json)
+    return PrintJson({{"request", files.request.string()}, {"key", files.key.string()}, {"name", n.name}});
+  fmt::print("request      {}  (for the authority)\n", files.request.string());
+  fmt::print("private key  {}  (keep it to yourself)\n", files.key.string());
+  return 0;
+}
+
 Result<int> MakeCertificate(const Common& common, const NewCertificate& n) {
   TACIT_OK(common.ExpectNoSets("keys"));
+  if (n.name.empty() && n.request.empty())
+    return Fail(Code::kInvalidArgument, "who is the certificate for? Give a NAME, or a --request file");
   TACIT_TRY(const IssuedFiles files, Issue(n));
   const char* party = n.party == Party::kServer ? "server" : "client";
   if (common.json)
     return PrintJson({{"certificate", files.certificate.string()},
-                      {"key", files.key.string()},
+                      {"key", files.key.empty() ? nlohmann::json() : nlohmann::json(files.key.string())},
                       {"serial", files.serial},
-                      {"name", n.name},
+                      {"name", files.name},
                       {"party", party},
                       {"days", n.days}});
-  fmt::print("certificate  {}  ({} {}, {} days)\n", files.certificate.string(), party, n.name, n.days);
-  fmt::print("private key  {}  (for {} alone: hand it over safely)\n", files.key.string(), n.name);
+  fmt::print("certificate  {}  ({} {}, {} days)\n", files.certificate.string(), party, files.name, n.days);
+  if (!files.key.empty())
+    fmt::print("private key  {}  (for {} alone: hand it over safely)\n", files.key.string(), files.name);
   return 0;
 }
 
@@ -143,15 +156,32 @@ void AddParties(CLI::App* verb, Invocation& run) {
     });
   }
   {
+    CLI::App* sub = AddVerb(
+        *verb, run, "request", "a private key, and a request for its certificate",
+        "  tacit keys request north            north.key, which stays, and north.csr for the authority\n");
+    auto n = std::make_shared<NewRequest>();
+    auto out = std::make_shared<std::string>(".");
+    sub->add_option("name", n->name, "this machine's name in every job")->required()->type_name("NAME");
+    sub->add_option("--out", *out, "folder for the two files")->capture_default_str()->type_name("DIR");
+    sub->callback([n, out, &run] {
+      n->folder = *out;
+      run.action = [n, &run] { return Ask(run.common, *n); };
+    });
+  }
+  {
     CLI::App* sub =
         AddVerb(*verb, run, "issue", "a certificate for a client or a server",
+                "  tacit keys issue --request north.csr --ca ca             north.pem\n"
                 "  tacit keys issue north --ca ca                           north.pem and north.key\n"
                 "  tacit keys issue coordinator --ca ca --host train.example.org --host 192.0.2.1\n"
                 "\nWith --host it is a server's. The name is the client's id in every job.\n");
     auto n = std::make_shared<NewCertificate>();
-    auto authority = std::make_shared<std::string>();
+    auto authority = std::make_shared<std::string>(), request = std::make_shared<std::string>();
     auto out = std::make_shared<std::string>(".");
-    sub->add_option("name", n->name, "who it is for")->required()->type_name("NAME");
+    sub->add_option("name", n->name, "who it is for; with --request: as it says")->type_name("NAME");
+    sub->add_option("--request", *request,
+                    "file of `tacit keys request`, whose key it is for; without: a new key")
+        ->type_name("FILE.csr");
     sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
     sub->add_option("--host", n->hosts, "a server's host name or address; may be repeated")
         ->type_name("HOST");
@@ -159,8 +189,9 @@ void AddParties(CLI::App* verb, Invocation& run) {
     sub->add_option("--days", n->days, "how long it is valid")
         ->capture_default_str()
         ->check(CLI::Range(1, 3650));
-    sub->callback([n, authority, out, &run] {
+    sub->callback([n, authority, request, out, &run] {
       n->authority = *authority;
+      n->request = *request;
       n->folder = *out;
       n->party = n->hosts.empty() ? Party::kClient : Party::kServer;
       run.action = [n, &run] { return MakeCertificate(run.common, *n); };

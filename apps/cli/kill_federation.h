@@ -27,10 +27,11 @@ namespace tacit {
 
 class KilledFederation {
  public:
-  static constexpr std::size_t kClients = 3, kRounds = 60;
+  static constexpr std::size_t kClients = 3, kRounds = 60, kMaskedRounds = 12;
   static constexpr std::uint64_t kNoiseSeed = 12345;
 
-  explicit KilledFederation(std::filesystem::path home) : home_(std::move(home)) {
+  // masked: sums open only as a whole, in rounds of five steps, any two of which a kill may come between.
+  explicit KilledFederation(std::filesystem::path home, bool masked = false) : home_(std::move(home)) {
     std::filesystem::remove_all(home_);
     std::filesystem::create_directories(home_);
     Stream coins({7, Purpose::kData, 0, 0});
@@ -50,10 +51,13 @@ class KilledFederation {
     std::ofstream(home_ / "job.toml") << fmt::format(
         "data = {{ source = \"{}\", rows = {}, features = 2, clients = {}, row_norm = \"clip\" }}\n"
         "model = {{ l2 = 0.1 }}\n"
-        "privacy = {{ epsilon = 2.0, noise = \"replayable\" }}\n"
-        "algorithm = {{ rounds = {} }}\n"
+        "privacy = {{ epsilon = 2.0, noise = \"replayable\"{} }}\n"
+        "algorithm = {{ {}, rounds = {} }}\n"
         "serve = {{ clients = [\"c0\", \"c1\", \"c2\"], noise_seed = {} }}\n",
-        (home_ / "all.csv").string(), 8 * kClients, kClients, kRounds, kNoiseSeed);
+        (home_ / "all.csv").string(), 8 * kClients, kClients,
+        masked ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\"" : "",
+        masked ? "name = \"dp-scaffold\", allocation = \"static\"" : "name = \"primal-dual\"",
+        masked ? kMaskedRounds : kRounds, kNoiseSeed);
   }
   ~KilledFederation() { std::filesystem::remove_all(home_); }
   KilledFederation(const KilledFederation&) = delete;
@@ -104,6 +108,7 @@ class KilledFederation {
 
   static int FreePort() {
     const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (s < 0) return 0;
     sockaddr_in a{};
     a.sin_family = AF_INET;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -117,7 +122,8 @@ class KilledFederation {
   pid_t Start(const std::filesystem::path& at, std::size_t who, int port) const {
     const std::string name = who == kClients ? "server" : fmt::format("c{}", who);
     const std::string keys = (home_ / "keys").string();
-    std::vector<std::string> words = {std::getenv("TACIT_PROGRAM")};  // NOLINT(concurrency-mt-unsafe)
+    const char* program = std::getenv("TACIT_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
+    std::vector<std::string> words = {program != nullptr ? program : "tacit"};
     const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
     if (who == kClients)
       add({"serve", (home_ / "job.toml").string(), "--listen", fmt::format("127.0.0.1:{}", port), "--folder",

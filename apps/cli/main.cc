@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "cli.h"
+#include "runtime/ranks.h"
 #include "seeing.h"
 
 namespace tacit::cli {
@@ -140,11 +141,42 @@ Error Explain(CLI::App& app, const CLI::ParseError& e) {
   return Fail(Code::kInvalidArgument, "{}: {}{}", full, e.what(), help);
 }
 
+int Finish(const Result<int>& done, bool as_json) {
+  if (!done.ok()) return Report(done.error(), as_json);
+  if (std::fflush(stdout) != 0)
+    return Report(Fail(Code::kIo, "standard output: cannot be written: {}", std::strerror(errno)), false);
+  return *done;
+}
+
+// One of several processes. Verbs that train divide their work between them; of the others the first acts,
+// and the rest have nothing to do.
+int Together(Invocation& run, const Launched& launched, const CLI::App& verb, bool as_json) {
+  const std::string& name = verb.get_name();
+  if (name != "train" && name != "resume" && name != "sweep")
+    return launched.rank == 0 ? Finish(run.action(), as_json) : 0;
+  auto started = StartRanks(launched, [] { interrupted.store(true); });
+  if (!started.ok()) return launched.rank == 0 ? Report(started.error(), as_json) : 0;
+  run.ranks = *std::move(started);
+  Ranks& ranks = *run.ranks;
+  try {
+    const Result<int> done = run.action();
+    const int code = ranks.first() ? Finish(done, as_json) : 0;
+    ranks.Leave(done.ok() ? Status(Ok{}) : Status(done.error()));
+    return code;
+  } catch (const std::exception& e) {      // the others would wait for this one
+    fmt::print(stderr, "tacit: rank {} of {}: {}\n", ranks.rank(), ranks.size(),
+               dynamic_cast<const std::bad_alloc*>(&e) != nullptr ? "out of memory" : e.what());
+    ranks.Abort(static_cast<int>(Code::kIo));
+  }
+}
+
 bool WantsJson(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
 }  // namespace
+
+bool Invocation::aside() const { return ranks != nullptr && !ranks->first(); }
 
 const std::atomic<bool>& InterruptFlag() {
   std::signal(SIGINT, OnInterrupt);
@@ -309,11 +341,9 @@ int Main(int argc, char** argv) {
     fmt::print(stderr, "{}", MainHelp(app));
     return static_cast<int>(Code::kInvalidArgument);
   }
-  const Result<int> done = run.action();
-  if (!done.ok()) return Report(done.error(), as_json);
-  if (std::fflush(stdout) != 0)
-    return Report(Fail(Code::kIo, "standard output: cannot be written: {}", std::strerror(errno)), false);
-  return *done;
+  const Launched launched = HowLaunched();
+  if (launched.size > 1) return Together(run, launched, *Innermost(app), as_json);
+  return Finish(run.action(), as_json);
 }
 
 }  // namespace tacit::cli

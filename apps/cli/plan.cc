@@ -224,8 +224,10 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
          fmt::format(
              "(ε, δ) = ({}, {}) for one {}, {} adjacency, against everybody who sees all {} of the run{}",
              DigitsUp(p.epsilon), DigitsUp(p.delta), UnitText(p.unit, p.person_bound, p.records_per_person),
-             Name(p.adjacency), p.trust == "central" ? "models" : "messages",
-             p.trust == "central" ? "; the server is trusted" : ""));
+             Name(p.adjacency), p.trust != "local" ? "models" : "messages",
+             p.trust == "central" ? "; the server is trusted"
+             : p.secure           ? "; the server learns masked sums only"
+                                  : ""));
     if (!c.privacy.budgets.empty())
       Line("",
            "clients have their own budgets (privacy.budgets); this and the schedule below are of the least "
@@ -253,7 +255,17 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
              : p.weights.empty()  ? ", and the noise on the mean is more than this if they differ"
                                  : fmt::format(", so the noise on the mean is {} times that of equal weights",
                                                Digits(static_cast<double>(p.clients) / p.everyone))));
-  const char* noise = p.mechanism == "lattice_gaussian" ? "lattice Gaussian" : "floating-point Gaussian";
+  if (p.secure) {
+    const Quorum& q = p.secure->quorum();
+    Line("aggregate",
+         fmt::format("masked, modulo 2^{}: {} of {} clients in a sum at least, {} of them assumed to "
+                     "collude; the noise "
+                     "of {} is charged for, and {} open a sum",
+                     p.secure->bits(), q.minimum, q.clients, q.colluding, q.honest(), q.threshold()));
+  }
+  const char* noise = p.mechanism == "lattice_gaussian"    ? "lattice Gaussian"
+                      : p.mechanism == "discrete_gaussian" ? "discrete Gaussian"
+                                                           : "floating-point Gaussian";
   if (p.randomizer)
     Line("release",
          fmt::format(
@@ -295,9 +307,9 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
     Line("release",
          exposed ? std::string("clients' updates, without noise")
                  : fmt::format("{}, clipped to norm {} each{}; sensitivity {}, {} noise",
-                               p.secret()             ? "the sum of the sampled clients' updates"
-                               : p.trust == "central" ? "the sum of all clients' updates"
-                                                      : "a client's update",
+                               p.secret()           ? "the sum of the sampled clients' updates"
+                               : p.trust != "local" ? "the sum of all clients' updates"
+                                                    : "a client's update",
                                Digits(p.clip), p.indicator > 0 ? " at first, then by private counts" : "",
                                Digits(p.sensitivity), noise));
   else
@@ -331,14 +343,15 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
            : fmt::format("{}, of which the first {} carry so little of the budget that they are skipped",
                          Grouped(p.rounds), Grouped(p.skipped)));
   fmt::print("\n");
-  Table table(
-      {"round", "share of μ²", "μ",
-       (p.by_client() && p.trust == "local") || (p.network && p.network->argmin) ? "σ" : "σ of the sum",
-       p.feedback                       ? "noise on message"
-       : p.by_client()                  ? "noise on mean"
-       : p.network && p.network->argmin ? "noise on note"
-                                        : "noise on gradient",
-       p.account ? "ε of the plan" : "ε so far"});
+  Table table({"round", "share of μ²", "μ",
+               p.secure                                                                    ? "σ of a client"
+               : (p.by_client() && p.trust == "local") || (p.network && p.network->argmin) ? "σ"
+                                                                                           : "σ of the sum",
+               p.feedback                       ? "noise on message"
+               : p.by_client()                  ? "noise on mean"
+               : p.network && p.network->argmin ? "noise on note"
+                                                : "noise on gradient",
+               p.account ? "ε of the plan" : "ε so far"});
   const std::vector<std::size_t> picked = Spread(p.schedule.size(), rounds);
   const std::vector<double> epsilon = EpsilonAfter(p, picked);
   for (std::size_t i = 0; i < picked.size(); ++i) {

@@ -258,7 +258,7 @@ void AddJoin(CLI::App& app, Invocation& run) {
   verb->add_flag("--review", a->review,
                  "show the job, its cost and what the policy says of it; join nothing");
   verb->add_option("--max-epsilon", a->max_epsilon, "the most a job may cost")->type_name("E");
-  verb->add_option("--policy", a->policy, "file with max_epsilon, max_delta, replayable, paper")
+  verb->add_option("--policy", a->policy, "file with max_epsilon, max_delta, replayable, paper, colluding")
       ->type_name("FILE.toml");
   verb->add_flag("--allow-replayable", a->replayable,
                  "join jobs whose noise everybody knows: for tests, without privacy");

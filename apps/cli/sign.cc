@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "experiment/signature.h"
 #include "experiment/verify.h"
+#include "experiment/verify_session.h"
 
 namespace tacit::cli {
 namespace {
@@ -39,7 +40,9 @@ Result<std::filesystem::path> FindCertificate(const std::string& where) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(where, ignored)) return std::filesystem::path(where);
   TACIT_TRY(const std::filesystem::path folder, FindRun(where));
-  return folder / "certificate.json";
+  const bool session =
+      !std::filesystem::exists(folder / "certificate.json", ignored) && IsSessionFolder(folder);
+  return folder / (session ? "releases.json" : "certificate.json");
 }
 
 void AddSign(CLI::App& app, Invocation& run) {

@@ -11,10 +11,19 @@ constexpr const char* kCaveat =
     "for simulations: an ε here is of one run alone, without ledger or certificate, and metrics without "
     "data.test read the training data";
 
-Result<int> Run(const Common& common, const std::string& file, unsigned jobs, bool fresh, bool quick) {
+Result<int> Run(const Invocation& call, const std::string& file, unsigned jobs, bool fresh, bool quick) {
+  const Common& common = call.common;
   TACIT_TRY(const auto sets, common.Assignments());
   TACIT_TRY(const Sweep sweep, LoadSweep(file, sets, quick));
-  TACIT_TRY(const SweepResult result, RunWithProgress(common, sweep, common.Jobs(jobs), fresh));
+  if (call.aside()) {
+    SweepHooks hooks;
+    hooks.jobs = common.Jobs(jobs);
+    hooks.ranks = call.ranks.get();
+    TACIT_TRY([[maybe_unused]] const SweepResult none, RunSweep(sweep, hooks));
+    return 0;
+  }
+  TACIT_TRY(const SweepResult result,
+            RunWithProgress(common, sweep, common.Jobs(jobs), fresh, call.ranks.get()));
   if (common.json) {
     nlohmann::json document = ToJson(result);
     document["caveats"] = {kCaveat};
@@ -33,11 +42,13 @@ std::string PlainText(const Value& v) {
 
 }  // namespace
 
-Result<SweepResult> RunWithProgress(const Common& common, const Sweep& sweep, unsigned jobs, bool fresh) {
+Result<SweepResult> RunWithProgress(const Common& common, const Sweep& sweep, unsigned jobs, bool fresh,
+                                    Ranks* ranks) {
   ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   SweepHooks hooks;
   hooks.jobs = jobs;
   hooks.fresh = fresh;
+  hooks.ranks = ranks;
   hooks.interrupt = &InterruptFlag();
   bool told = false;
   hooks.progress = [&](const SweepProgress& p) {
@@ -113,9 +124,8 @@ void AddSweep(CLI::App& app, Invocation& run) {
       ->type_name("N");
   verb->add_flag("--fresh", a->fresh, "forget the results of earlier calls");
   verb->add_flag("--quick", a->quick, "with the changes of the file's [quick] table");
-  verb->callback([a, &run] {
-    run.action = [a, &run] { return Run(run.common, a->file, a->jobs, a->fresh, a->quick); };
-  });
+  verb->callback(
+      [a, &run] { run.action = [a, &run] { return Run(run, a->file, a->jobs, a->fresh, a->quick); }; });
 }
 
 }  // namespace tacit::cli

@@ -7,7 +7,8 @@
 namespace tacit::cli {
 
 // Runs a sweep with a progress bar.
-Result<SweepResult> RunWithProgress(const Common&, const Sweep&, unsigned jobs, bool fresh);
+Result<SweepResult> RunWithProgress(const Common&, const Sweep&, unsigned jobs, bool fresh,
+                                    Ranks* ranks = nullptr);
 // One line per grid point: the axes, the seeds, mean ± std of the metrics.
 void PrintSweep(const Sweep&, const SweepResult&);
 

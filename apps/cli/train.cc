@@ -58,8 +58,9 @@ void PrintResult(const RunResult& r, const Config& c) {
   const bool poisson =
       r.plan.second_order && r.plan.second_order->options.sampling.sample.kind == SampleKind::kPoisson;
   if (!r.plan.secret() && !poisson)
-    table.Add({"time",
-               fmt::format("{} on {} thread{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s")});
+    table.Add(
+        {"time", fmt::format("{} on {} thread{}{}", Duration(r.seconds), r.threads, r.threads == 1 ? "" : "s",
+                             r.ranks == 1 ? "" : fmt::format(" at each of {} ranks", r.ranks))});
   table.Print(stdout, 0);
 }
 
@@ -74,8 +75,15 @@ struct Arguments {
 };
 
 // Trains with plan, progress bar, result and certificate on the terminal. `go` does the training.
-Result<int> Show(const Common& common, const Arguments& a, const Config& config,
+Result<int> Show(const Invocation& call, const Arguments& a, const Config& config,
                  const std::function<Result<RunResult>(const TrainHooks&)>& go) {
+  const Common& common = call.common;
+  TrainHooks hooks;
+  hooks.ranks = call.ranks.get();
+  if (call.aside()) {
+    TACIT_TRY([[maybe_unused]] const RunResult none, go(hooks));
+    return 0;
+  }
   std::optional<PrivateKey> key;  // read before the work: a wrong passphrase must not cost a run
   if (!a.sign.empty()) {
     TACIT_TRY(key, PrivateKey::Read(a.sign, [&](const std::string& name) { return a.passphrase.Ask(name); }));
@@ -83,7 +91,6 @@ Result<int> Show(const Common& common, const Arguments& a, const Config& config,
   ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   std::string headline;
   double budget = kInf;
-  TrainHooks hooks;
   hooks.interrupt = &InterruptFlag();
   hooks.planned = [&](const Plan& plan) {
     budget = plan.epsilon;
@@ -124,10 +131,10 @@ Result<int> Show(const Common& common, const Arguments& a, const Config& config,
   return code;
 }
 
-Result<int> Run(const Common& common, const Arguments& a) {
-  TACIT_TRY(const auto sets, common.Assignments());
+Result<int> Run(const Invocation& call, const Arguments& a) {
+  TACIT_TRY(const auto sets, call.common.Assignments());
   TACIT_TRY(const Config config, LoadConfig(a.what, sets));
-  return Show(common, a, config, [&](const TrainHooks& hooks) { return Train(config, hooks); });
+  return Show(call, a, config, [&](const TrainHooks& hooks) { return Train(config, hooks); });
 }
 
 // The run folder below runs/ that was begun last and can go on.
@@ -148,8 +155,8 @@ Result<std::filesystem::path> Unfinished() {
   return newest;
 }
 
-Result<int> GoOn(const Common& common, const Arguments& a) {
-  TACIT_TRY(const auto sets, common.Assignments());
+Result<int> GoOn(const Invocation& call, const Arguments& a) {
+  TACIT_TRY(const auto sets, call.common.Assignments());
   std::filesystem::path folder;
   if (a.what.empty()) {
     TACIT_TRY(folder, Unfinished());
@@ -157,7 +164,7 @@ Result<int> GoOn(const Common& common, const Arguments& a) {
     TACIT_TRY(folder, FindRun(a.what));
   }
   TACIT_TRY(const Config config, ConfigToResume(folder, sets));
-  return Show(common, a, config, [&](const TrainHooks& hooks) { return Resume(folder, sets, hooks); });
+  return Show(call, a, config, [&](const TrainHooks& hooks) { return Resume(folder, sets, hooks); });
 }
 
 }  // namespace
@@ -169,13 +176,14 @@ void AddTrain(CLI::App& app, Invocation& run) {
       "  tacit train experiments/demo.toml --set privacy.epsilon=1 --seed 7\n"
       "  tacit train experiments/demo.toml --json | jq .privacy\n"
       "  tacit train experiments/demo.toml --sign me.pem      and sign the certificate\n"
+      "  mpirun -n 4 tacit train experiments/demo.toml        on four processes, with the same model\n"
       "\nCtrl-C stops after the round that is running, with a certificate of what was spent; a\n"
       "second Ctrl-C ends the program at once (the ledger already shows what was released). Either way\n"
       "`tacit resume` goes on from the last checkpoint.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("file", a->what, "experiment file")->required()->type_name("FILE.toml");
   a->Add(verb);
-  verb->callback([a, &run] { run.action = [a, &run] { return Run(run.common, *a); }; });
+  verb->callback([a, &run] { run.action = [a, &run] { return Run(run, *a); }; });
 }
 
 void AddResume(CLI::App& app, Invocation& run) {
@@ -189,7 +197,7 @@ void AddResume(CLI::App& app, Invocation& run) {
   auto a = std::make_shared<Arguments>();
   verb->add_option("run", a->what, "run folder, or its name below runs/")->type_name("RUN");
   a->Add(verb);
-  verb->callback([a, &run] { run.action = [a, &run] { return GoOn(run.common, *a); }; });
+  verb->callback([a, &run] { run.action = [a, &run] { return GoOn(run, *a); }; });
 }
 
 }  // namespace tacit::cli

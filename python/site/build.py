@@ -1,5 +1,5 @@
-"""The documentation site: the API reference from the installed package, the tutorials as executed notebooks, and the
-pages of docs/, with every link between them checked.
+"""The documentation site: the API reference from the installed package, the tutorials as executed notebooks, to be read
+and to be downloaded, and the pages of docs/, with every link between them checked.
 
     scripts/build-site [FOLDER]      default: build/site
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 TREE = Path(__file__).resolve().parents[2]
+MODULES = ("tacit", "tacit.sklearn", "tacit.session", "tacit.flower", "tacit.errors")
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -28,15 +29,47 @@ nav { margin-bottom: 1.5rem; } img, svg { max-width: 100%; height: auto; }
 
 
 def notebook(text: str) -> Any:
-    """A page with ```python blocks as a notebook."""
+    """A page with ```python blocks as a notebook, the same for the same text."""
     import nbformat
 
     book = nbformat.v4.new_notebook()
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for k, part in enumerate(re.split(r"^```python\n(.*?)^```\n?", text, flags=re.S | re.M)):
         if part.strip():
             make = nbformat.v4.new_code_cell if k % 2 else nbformat.v4.new_markdown_cell
-            book.cells.append(make(part.strip()))
+            source = part.strip() if k % 2 else _portable(part.strip())
+            book.cells.append(make(source, id=f"cell-{len(book.cells)}"))
     return book
+
+
+def _portable(text: str) -> str:
+    """Links to other tutorials lead to their notebooks; what is not beside them becomes text."""
+
+    def one(m: "re.Match[str]") -> str:
+        label, target = m[1], m[2]
+        if re.match(r"[a-z]+:", target) or target.startswith("#"):
+            return m[0]
+        if re.fullmatch(r"[a-z_]+\.md", target):
+            return f"[{label}]({target[:-3]}.ipynb)"
+        return f"`{label}`"
+
+    return re.sub(r"\[([^\]]*)\]\(([^)\s]*)\)", one, text)
+
+
+def execute(book: Any) -> "list[str]":
+    """Runs a notebook with a Jupyter kernel, in an empty folder, and keeps what it shows; what went wrong."""
+    import nbclient
+
+    with tempfile.TemporaryDirectory() as folder:
+        client = nbclient.NotebookClient(book, timeout=600, allow_errors=True, resources={"metadata": {"path": folder}})
+        client.execute()
+    return [
+        f"{o.ename}: {o.evalue}"
+        for cell in book.cells
+        if cell.cell_type == "code"
+        for o in cell.outputs
+        if o.output_type == "error"
+    ]
 
 
 def _page(title: str, body: str, depth: int) -> str:
@@ -72,7 +105,7 @@ def _linked(body: str, file: Path) -> str:
         docs = TREE / "docs"
         if found.suffix == ".md" and docs in found.parents:
             relative = os.path.relpath(found.with_suffix(".html"), file.parent)
-        elif docs in found.parents and found.exists():
+        elif docs in found.parents and (found.exists() or found.suffix == ".ipynb"):
             relative = os.path.relpath(found, file.parent)
         else:
             return 'data-source="' + html.escape(m[1]) + '"'
@@ -91,17 +124,12 @@ def _output(o: Any) -> str:
     return f'<pre class="out">{html.escape(data["text/plain"])}</pre>' if "text/plain" in data else ""
 
 
-def tutorial(text: str) -> str:
-    """Executes a page and returns it as HTML with what its blocks show."""
-    import nbclient
-
-    book = notebook(text)
-    with tempfile.TemporaryDirectory() as folder:
-        nbclient.NotebookClient(book, timeout=600, resources={"metadata": {"path": folder}}).execute()
-    parts = []
+def tutorial(book: Any, name: str) -> str:
+    """An executed notebook as a page, with what its blocks show."""
+    parts = [f'<p><a href="{name}.ipynb" download>This page as a notebook</a></p>']
     for cell in book.cells:
         if cell.cell_type == "markdown":
-            parts.append(_markdown(cell.source))
+            parts.append(_markdown(re.sub(r"\(([a-z_]+)\.ipynb\)", r"(\1.md)", cell.source)))
         else:
             parts.append(f"<pre><code>{html.escape(cell.source)}</code></pre>")
             parts += [_output(o) for o in cell.outputs]
@@ -109,15 +137,15 @@ def tutorial(text: str) -> str:
 
 
 def check_links(site: Path) -> "list[str]":
-    """Relative links of the site that lead nowhere, anchors included."""
-    bad, texts = [], {p.resolve(): p.read_text(encoding="utf-8") for p in site.rglob("*.html")}
+    """Relative links and pictures of the site that lead nowhere, anchors included."""
+    bad, texts = [], {p.resolve(): p.read_text(encoding="utf-8") for p in sorted(site.rglob("*.html"))}
     for page, text in texts.items():
-        if "api" in page.relative_to(site.resolve()).parts[:1]:
-            continue  # pdoc's own
-        for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
-            if re.match(r"[a-z]+:", link):
+        for link in re.findall(r'<(?:a [^>]*href|img [^>]*src)="([^"]*)"', text):
+            if re.match(r"[a-z]+:", link) or "${" in link:  # elsewhere; or a template of pdoc's search
                 continue
             target, _, anchor = link.partition("#")
+            if "api" in page.relative_to(site.resolve()).parts[:1]:
+                anchor = ""  # pdoc also names what is inherited from private classes
             found = (page.parent / target).resolve() if target else page
             if not found.exists():
                 bad.append(f"{page.relative_to(site.resolve())}: {link}: no such page")
@@ -127,10 +155,12 @@ def check_links(site: Path) -> "list[str]":
 
 
 def build(out: Path) -> int:
+    import nbformat
     import pdoc
 
     out.mkdir(parents=True, exist_ok=True)
     docs = TREE / "docs"
+    bad = []
     for file in sorted(docs.rglob("*")):
         to = out / file.relative_to(docs)
         if file.is_dir():
@@ -140,22 +170,28 @@ def build(out: Path) -> int:
             to.write_bytes(file.read_bytes())
             continue
         text = file.read_text(encoding="utf-8")
-        executed = file.parent.name == "tutorials" and file.name != "README.md"
-        body = tutorial(text) if executed else _markdown(text)
+        if file.parent.name == "tutorials" and file.name != "README.md":
+            book = notebook(text)
+            wrong = execute(book)
+            bad += [f"{file.relative_to(TREE)}: {line}" for line in wrong]
+            nbformat.write(book, to.with_suffix(".ipynb"))
+            body = tutorial(book, file.stem)
+            print(f"executed {file.relative_to(TREE)}{', which failed' if wrong else ''}", flush=True)
+        else:
+            body = _markdown(text)
         title = text.lstrip("# ").split("\n")[0]
         depth = len(file.relative_to(docs).parts) - 1
         page = _page(title, _linked(body, file), depth)
         to.with_suffix(".html").write_text(page, encoding="utf-8")
-        if executed:
-            print(f"executed {file.relative_to(TREE)}")
     (out / "index.html").write_text((out / "README.html").read_text(encoding="utf-8"), encoding="utf-8")
     pdoc.render.configure(docformat="restructuredtext")
-    pdoc.pdoc("tacit", "tacit.sklearn", "tacit.session", output_directory=out / "api")
-    bad = check_links(out)
-    for line in bad:
+    pdoc.pdoc(*MODULES, output_directory=out / "api")
+    links = check_links(out)
+    for line in bad + links:
         print(line)
-    print(f"{sum(1 for _ in out.rglob('*.html'))} pages in {out}, {len(bad)} links that lead nowhere")
-    return 1 if bad else 0
+    pages, books = (sum(1 for _ in out.rglob(kind)) for kind in ("*.html", "*.ipynb"))
+    print(f"{pages} pages and {books} notebooks in {out}, {len(links)} links that lead nowhere")
+    return 1 if bad or links else 0
 
 
 if __name__ == "__main__":

@@ -63,6 +63,12 @@ void AddConfig(nb::module_& m) {
       .def("get", &Get, nb::arg("key"), "The value of table.key.")
       .def(
           "toml", [](const Config& c) { return ToToml(c); }, "Every key with its value.")
+      .def("__str__", [](const Config& c) { return ToToml(c); })
+      .def("__repr__",
+           [](const Config& c) {
+             return fmt::format("Config({} on {}; toml() has every key)", c.algorithm.name,
+                                c.data.source.empty() ? "no data" : c.data.source);
+           })
       .def("copy", [](const Config& c) { return Config(c); });
   m.def("options", &OptionsJson, "Every key of an experiment file, as JSON.");
   m.def("algorithms", &AlgorithmsJson, "What algorithm.name may be, as JSON.");

@@ -76,7 +76,8 @@ nb::bytes AnswerOnce(const std::string& job_text, const std::string& name, const
   Bytes answer;
   {
     const nb::gil_scoped_release free;
-    Value(TakePart(job, {.name = name, .data = source, .folder = folder, .ledger = ledger},
+    Value(TakePart(job, Value(PlanOf(job)),
+                   {.name = name, .data = source, .folder = folder, .ledger = ledger},
                    [&](Site& site) -> Status {
                      if (last) {
                        TACIT_TRY(answer, site.Leave(down));
@@ -99,8 +100,13 @@ void AddFederation(nb::module_& m) {
         "A client's answer to one frame.");
   m.def(
       "job_plan",
-      [](const std::string& job) { return ToJson(Value(PlanOf(Value(ParseJob(job, "job", {}))))).dump(); },
-      nb::arg("job"), "What a job would do and cost, as JSON.");
+      [](const std::string& text) {
+        const Job job = Value(ParseJob(text, "job", {}));
+        nlohmann::json plan = ToJson(Value(PlanOf(job)));
+        plan["noise"] = job.config.privacy.noise;
+        return plan.dump();
+      },
+      nb::arg("job"), "What a job would do and cost, as JSON, and where its noise is from.");
 }
 
 }  // namespace tacit::python

@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "experiment/json_number.h"
+#include "experiment/program_session.h"
 #include "experiment/run.h"
 #include "experiment/verify.h"
+#include "experiment/verify_session.h"
 #include "rows.h"
 #include "trained.h"
 
@@ -99,13 +101,20 @@ template <class F> Outcome Guard(Watcher& watcher, const Config& config, F go) {
 }
 
 Outcome TrainRun(const Config& config, const Rows* data, const Rows* test, bool keep, nb::object progress,
-                 nb::object planned, bool every) {
+                 nb::object planned, bool every, std::optional<std::uint64_t> noise_seed) {
+  if (noise_seed && config.privacy.noise != "replayable")
+    throw EngineError(
+        Fail(Code::kInvalidArgument,
+             "noise_seed = {} with privacy.noise = \"{}\": only replayable noise has a seed; set "
+             "noise=\"replayable\", for experiments, or leave the seed out",
+             *noise_seed, config.privacy.noise));
   Offers offers;
   offers.Add(config.data.source, data);
   offers.Add(config.data.test, test);
   Watcher watcher(std::move(progress), std::move(planned), every);
   return Guard(watcher, config, [&](TrainHooks hooks) {
     hooks.write_folder = keep;
+    hooks.noise_seed = noise_seed;
     return Train(config, hooks);
   });
 }
@@ -226,13 +235,16 @@ void AddRuns(nb::module_& m) {
            "Scores of rows, and metrics as JSON.");
   m.def("train", &TrainRun, nb::arg("config"), nb::arg("data").none(), nb::arg("test").none(),
         nb::arg("keep"), nb::arg("progress").none(), nb::arg("planned").none(), nb::arg("every_round"),
-        "Trains; the result, and whether Ctrl-C ended it early.");
+        nb::arg("noise_seed").none(), "Trains; the result, and whether Ctrl-C ended it early.");
   m.def("resume", &ResumeRun, nb::arg("folder"), nb::arg("data").none(), nb::arg("test").none(),
         nb::arg("progress").none(), nb::arg("planned").none(), nb::arg("every_round"),
         "Goes on with a run that was stopped or killed.");
   m.def(
       "certificate_text",
-      [](const std::string& c) { return CertificateText(Value(ParseCertificate(c, "certificate"))); },
+      [](const std::string& c) {
+        const json document = Value(ParseCertificate(c, "certificate"));
+        return IsSession(document) ? SessionText(document) : CertificateText(document);
+      },
       nb::arg("certificate"));
   m.def(
       "verify_folder", [](const std::string& f) { return ToText(Value(VerifyFolder(f))); },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 from pathlib import Path
@@ -88,7 +89,11 @@ def assign(config: _tacit.Config, key: str, value: Any) -> None:
             found = _short_names().get(key, [])
             if len(found) > 1:
                 raise ConfigError(f"{key}: is a key of several tables; say which: {', '.join(found)}")
-            key = found[0] if found else key
+            if not found:
+                near = difflib.get_close_matches(key, list(_short_names()) + list(_MEANT), 1)
+                meant = f"did you mean {near[0]}?" if near else "tacit.options() lists them"
+                raise ConfigError(f"{key}: unknown key of an experiment file; {meant}")
+            key = found[0]
     value = _plain(value)
     try:
         config.set(key, value)
@@ -110,6 +115,10 @@ def resolve(config: ConfigLike, settings: Mapping[str, Any]) -> _tacit.Config:
             assign(out, str(key), value)
     elif isinstance(config, str) and ("\n" in config or "=" in config):
         out = _tacit.Config.parse(config)
+    elif not isinstance(config, (str, os.PathLike)):
+        raise ConfigError(
+            f"config: must be a path, TOML text, a mapping or nothing, and is a {type(config).__name__}; rows are given as data=…"
+        )
     else:
         out = _tacit.Config.load(str(Path(config).expanduser()))
     for key, value in settings.items():

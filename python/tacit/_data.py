@@ -12,14 +12,26 @@ from .errors import ConfigError
 
 
 def _floats(values: Any, what: str) -> np.ndarray:
-    if hasattr(values, "to_numpy"):  # pandas, polars
-        values = values.to_numpy()
+    table = values
     try:
+        if hasattr(values, "to_numpy"):  # pandas, polars
+            values = table.to_numpy()
+            if values.dtype == object:  # of several kinds, or with pandas.NA
+                values = table.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{what}: holds something that is no number; encode categories as numbers by public constants first"
+            f"{what}: {_culprits(table)} no number; encode categories as numbers by public constants first"
         ) from None
+
+
+def _culprits(table: Any) -> str:
+    """Which columns of a table are to blame, if that can be said."""
+    kinds = getattr(table, "dtypes", None)
+    if kinds is None or not hasattr(table, "columns"):
+        return "holds something that is"
+    bad = [str(c) for c, kind in zip(table.columns, kinds) if getattr(kind, "kind", "O") not in "biuf"]
+    return f"the column{'s' if len(bad) > 1 else ''} {', '.join(map(repr, bad[:8]))} hold{'' if len(bad) > 1 else 's'} what is"
 
 
 def _is_sparse(x: Any) -> bool:
@@ -33,6 +45,9 @@ def _codes(names: Any, what: str, rows: int) -> "tuple[np.ndarray, list[str]]":
     names = np.asarray(names)
     if names.shape != (rows,):
         raise ConfigError(f"{what}: must be one for each of the {rows} rows, and has shape {names.shape}")
+    absent = [name is None or name != name for name in names.tolist()] if names.dtype.kind in "Of" else [False]
+    if any(absent):
+        raise ConfigError(f"{what}: is missing for some rows; name one for every row, or leave these rows out")
     known, first, inverse = np.unique(names, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -67,6 +82,10 @@ class Data:
     ):
         if hasattr(x, "columns") and hasattr(x, "drop"):
             taken = [c for c in (y, clients, persons) if isinstance(c, str)]
+            for column in taken:
+                if column not in x.columns:
+                    there = ", ".join(repr(str(c)) for c in list(x.columns)[:12])
+                    raise ConfigError(f"x: has no column {column!r}; there are {there}")
             y = x[y] if isinstance(y, str) else y
             clients = x[clients] if isinstance(clients, str) else clients
             persons = x[persons] if isinstance(persons, str) else persons

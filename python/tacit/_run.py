@@ -47,6 +47,9 @@ class Plan(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._document)
 
+    def _ipython_key_completions_(self) -> "list[str]":
+        return list(self)
+
     @property
     def epsilon(self) -> float:
         """What the planned releases cost at most, at ``delta``."""
@@ -54,6 +57,7 @@ class Plan(Mapping[str, Any]):
 
     @property
     def delta(self) -> float:
+        """The δ that goes with ``epsilon``."""
         return float(self["delta"])
 
     @property
@@ -66,6 +70,13 @@ class Plan(Mapping[str, Any]):
             f"Plan({self['algorithm']}, {self['mode']} mode: {self['rounds']} rounds at {self['clients']} clients, "
             f"ε ≤ {_json.up(self.epsilon, 6)} at δ = {self.delta:g} for one {self['unit']})"
         )
+
+
+def _holding(found: str) -> "dict[str, Any]":
+    verified: "dict[str, Any]" = _json.loads(found)
+    if not verified["holds"]:
+        raise MismatchError(verified["findings"][0]["sentence"])
+    return verified
 
 
 class Certificate(Mapping[str, Any]):
@@ -88,6 +99,9 @@ class Certificate(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._document)
 
+    def _ipython_key_completions_(self) -> "list[str]":
+        return list(self)
+
     @property
     def epsilon(self) -> float:
         """The certified ε; ``inf`` where nothing is promised."""
@@ -95,10 +109,12 @@ class Certificate(Mapping[str, Any]):
 
     @property
     def delta(self) -> float:
+        """The δ that goes with ``epsilon``."""
         return float(self["privacy"]["delta"])
 
     @property
     def unit(self) -> str:
+        """What is hidden: a record, a person or a client."""
         return str(self["privacy"]["unit"])
 
     @property
@@ -111,11 +127,9 @@ class Certificate(Mapping[str, Any]):
 
         Raises :class:`tacit.MismatchError` with the first figure that does not hold.
         """
-        found = _tacit.verify_folder(str(self._folder)) if self._folder else _tacit.verify_certificate(self._text)
-        found = _json.loads(found)
-        if not found["holds"]:
-            raise MismatchError(found["findings"][0]["sentence"])
-        return found
+        return _holding(
+            _tacit.verify_folder(str(self._folder)) if self._folder else _tacit.verify_certificate(self._text)
+        )
 
     def __str__(self) -> str:
         return _tacit.certificate_text(self._text)
@@ -145,8 +159,12 @@ class Trace(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._native.names)
 
+    def _ipython_key_completions_(self) -> "list[str]":
+        return list(self)
+
     @property
     def rows(self) -> int:
+        """How many rounds were traced."""
         return len(self._native)
 
     def to_pandas(self) -> Any:
@@ -179,12 +197,14 @@ class Chart:
         return list(self._native.labels)
 
     def svg(self) -> str:
+        """The picture as SVG."""
         return self._native.svg(self.width, self.height)
 
     def _repr_svg_(self) -> str:
         return self.svg()
 
     def save(self, path: PathLike) -> None:
+        """Writes .svg, .png or .pdf, by the name."""
         path = Path(path)
         kind = path.suffix.lstrip(".")
         if kind == "svg":
@@ -207,11 +227,12 @@ class Page:
         return f'<iframe srcdoc="{text}" width="100%" height="800" frameborder="0"></iframe>'
 
     def save(self, path: PathLike) -> None:
+        """Writes the page as one file without anything beside it."""
         Path(path).write_text(self.html, encoding="utf-8")
 
 
 class Run:
-    """A run: its model, trace, plan, certificate and ledger."""
+    """A run: its model, trace, plan, certificate and ledger. ``folder`` is where it is kept, or ``None``."""
 
     def __init__(self, folder: Optional[Path], native: Optional[_tacit.Trained]):
         self.folder = folder
@@ -242,20 +263,24 @@ class Run:
 
     @property
     def plan(self) -> Plan:
+        """What it was going to do and cost, from public constants alone."""
         if self._native.plan:
             return Plan(_json.loads(self._native.plan))
         return plan(self.config)
 
     @property
     def metrics(self) -> "dict[str, float]":
+        """What the model was measured by at the end: on public test data, or by an oracle in a simulation."""
         return dict(self.result["metrics"])
 
     @property
     def rounds(self) -> int:
+        """Rounds that were made."""
         return int(self.result["rounds"])
 
     @property
     def interrupted(self) -> bool:
+        """Whether it was stopped before its end; :func:`tacit.resume` goes on with it."""
         return bool(self.result["interrupted"])
 
     @property
@@ -265,6 +290,7 @@ class Run:
 
     @property
     def certificate(self) -> Certificate:
+        """What the run promises, and what that follows from."""
         if self._certificate is None:
             text = self._opened.certificate if self._opened is not None else ""
             text = text or _tacit.run_file(str(self.folder), "certificate.json")
@@ -309,6 +335,7 @@ class Run:
         return plot([self], y=y, **options)
 
     def report(self) -> Page:
+        """One page about the run: curves, privacy, config, and how to run it again."""
         return report([self])
 
     def __repr__(self) -> str:
@@ -358,14 +385,25 @@ def _with_data(config: _tacit.Config, data: Any, test: Any) -> "tuple[Optional[D
     return rows, held
 
 
-def plan(config: ConfigLike = None, *, data: Any = None, **settings: Any) -> Plan:
+def plan(
+    config: ConfigLike = None,
+    *,
+    data: Any = None,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    algorithm: Union[None, str, Mapping[str, Any]] = None,
+    rounds: Optional[int] = None,
+    clients: Optional[int] = None,
+    **settings: Any,
+) -> Plan:
     """What a run would do and cost, before any data is touched; arguments as for :func:`train`.
 
     >>> import tacit
     >>> tacit.plan(data="synthetic-logistic", epsilon=1.0, algorithm="dp-fedavg", unit="client", clients=100)["algorithm"]
     'dp-fedavg'
     """
-    resolved = resolve(config, settings)
+    named = {"algorithm": algorithm, "epsilon": epsilon, "delta": delta, "rounds": rounds, "clients": clients}
+    resolved = resolve(config, {**named, **settings})
     _with_data(resolved, data, None)
     return Plan(_json.loads(_tacit.plan(resolved)))
 
@@ -375,8 +413,14 @@ def train(
     *,
     data: Any = None,
     test: Any = None,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+    algorithm: Union[None, str, Mapping[str, Any]] = None,
+    rounds: Optional[int] = None,
+    clients: Optional[int] = None,
     keep: bool = True,
     progress: Union[bool, Callable[["dict[str, Any]"], None]] = True,
+    noise_seed: Optional[int] = None,
     **settings: Any,
 ) -> Run:
     """Trains a private model and certifies what it cost.
@@ -384,10 +428,16 @@ def train(
     :param config: a path, TOML text, a mapping, or nothing
     :param data: ``tacit.Data``, ``(x, y)``, ``(x, y, clients)``, or the name or path of a data set
     :param test: public test data, likewise
+    :param epsilon: what the run may cost at ``delta``, for one record unless ``unit`` says otherwise
+    :param algorithm: a name of :func:`algorithms`
+    :param rounds: rounds of communication
+    :param clients: how many the rows are split among, where ``data`` does not say who holds them
     :param keep: keep a folder, with the ledger, below ``experiment.output`` (``runs``). Without it the run is in no
         ledger, and the certificate is all that says what it cost
     :param progress: show progress; or a function that is called after every round with a dict
-    :param settings: any key of an experiment file: ``epsilon=2``, ``algorithm="fedexp"``, ``data__split="iid"``,
+    :param noise_seed: names the streams of ``noise="replayable"``, which is for tests: a job of :mod:`tacit.flower` or
+        ``tacit serve`` with the same seed draws the same noise. A run with it cannot be resumed
+    :param settings: any other key of an experiment file (:func:`options`): ``clip=0.5``, ``data__split="iid"``,
         ``privacy={"clip": 0.5}``
 
     Other threads go on while it trains. Ctrl-C ends the run after the round, with a valid certificate, and raises
@@ -400,7 +450,8 @@ def train(
     >>> run.model.shape
     (50,)
     """
-    resolved = resolve(config, settings)
+    named = {"algorithm": algorithm, "epsilon": epsilon, "delta": delta, "rounds": rounds, "clients": clients}
+    resolved = resolve(config, {**named, **settings})
     rows, held = _with_data(resolved, data, test)
     shown = watch(progress)
     try:
@@ -412,6 +463,7 @@ def train(
             shown,
             None,
             callable(progress),
+            noise_seed,
         )
     finally:
         shown.close()
@@ -501,6 +553,8 @@ def plot(
     :param y: a metric; without it the first of accuracy, optimality, error, loss and epsilon that was traced
     """
     folders = _folders(runs)
+    if not folders:
+        raise ConfigError("runs: there is nothing to draw; give a run, or several in a list")
     if y is None:
         traced = set(_tacit.Trace.read(folders[0]).names) if (Path(folders[0]) / "trace.jsonl").exists() else set()
         y = next((m for m in _MEASURES if m in traced), "loss")
@@ -513,8 +567,11 @@ def report(runs: Any, *, band: str = "range") -> Page:
 
 
 def verify(folder: PathLike) -> "dict[str, Any]":
-    """Recomputes the certificate of a run folder and compares it with everything else in there."""
-    return open_run(folder).certificate.verify()
+    """Recomputes the certificate of a run, or of a closed session, and compares it with all else in the folder.
+
+    Raises :class:`tacit.MismatchError` with the first figure that does not hold.
+    """
+    return _holding(_tacit.verify_folder(os.fspath(folder)))
 
 
 class Ledger:

@@ -69,11 +69,12 @@ class MismatchError(Error):
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during training: the round was finished and certified.
 
-    ``run`` is what there is of it; :func:`tacit.resume` goes on with its folder.
+    ``run`` is what there is of it; :func:`tacit.resume` goes on with its folder (and the rows, where they are in memory).
     """
 
     def __init__(self, run: "Run"):
-        super().__init__(f"interrupted after round {run.rounds}")
+        on = "; it was kept nowhere" if run.folder is None else f"; tacit.resume({str(run.folder)!r}) goes on with it"
+        super().__init__(f"interrupted after round {run.rounds}{on}")
         self.run = run
 
 

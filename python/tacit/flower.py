@@ -29,8 +29,8 @@ from typing import Any, Callable, Optional, Sequence, Union
 from . import _json, _tacit
 from ._config import ConfigLike, resolve
 from ._data import as_data
-from ._run import PathLike, Run
-from .errors import BudgetError, ConfigError, NotFoundError
+from ._run import PathLike, Plan, Run
+from .errors import BudgetError, ConfigError, MismatchError, NotFoundError
 
 _RECORD = "tacit"
 
@@ -56,7 +56,9 @@ def job(
         resolved.set("data.source", "held by the clients")
     serve = {"clients": [str(c) for c in clients], "records": [int(r) for r in records], "noise_seed": int(noise_seed)}
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in serve.items())
-    return f"{resolved.toml()}\n[serve]\n{lines}"
+    made = f"{resolved.toml()}\n[serve]\n{lines}"
+    _tacit.job_plan(made)  # complains here about what would fail at every client
+    return made
 
 
 def _message(frame: bytes, **more: Union[int, bool, str]) -> Any:
@@ -141,11 +143,53 @@ def server_app(job: str, folder: PathLike = "runs/flower", **options: Any) -> An
     return app
 
 
+def agree(
+    job: str, max_epsilon: float, max_delta: float = 1e-5, *, replayable: bool = False, paper: bool = False
+) -> Plan:
+    """The plan of a job that is within what a client agrees to; otherwise :class:`tacit.BudgetError` says what is not.
+
+    The plan is made here, from the job's public constants: nothing that a server says of privacy is believed.
+    """
+    document = _json.loads(_tacit.job_plan(job))
+    noise = document.pop("noise")
+    plan = Plan(document)
+    if plan["mode"] != "certified" and not paper:
+        raise BudgetError(
+            f"algorithm.mode = {plan['mode']!r}: the job runs an algorithm as printed, without clipping that its certificate "
+            "could rest on; ask for certified mode, or agree with paper=True"
+        )
+    if noise != "entropy" and not replayable:
+        raise BudgetError(
+            f"privacy.noise = {noise!r}: whoever knows the job's seed can take the noise off; ask for noise from entropy, or "
+            "agree with replayable=True, for tests"
+        )
+    if not (plan.epsilon <= max_epsilon and plan.delta <= max_delta):
+        raise BudgetError(
+            f"the job costs ε = {_json.up(plan.epsilon, 6)} at δ = {plan.delta:g}, and this client agrees to "
+            f"{max_epsilon:g} at {max_delta:g}; raise max_epsilon, or ask for a cheaper job"
+        )
+    return plan
+
+
+def _hold_to(job: str, folder: Path) -> None:
+    """A run keeps the text of its job: a server cannot change what was agreed to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "job.toml"
+    if not kept.exists():
+        draft = folder / f"job.toml.{os.getpid()}"
+        draft.write_text(job, encoding="utf-8")
+        os.replace(draft, kept)
+    elif kept.read_text(encoding="utf-8") != job:
+        raise MismatchError(f"{kept}: the server sends another job in the same run; refused")
+
+
 def client_app(
     rows: Callable[[Any], "tuple[str, Any]"],
     *,
     max_epsilon: float,
     max_delta: float = 1e-5,
+    replayable: bool = False,
+    paper: bool = False,
     state: PathLike = "tacit-client",
     ledger: Optional[PathLike] = None,
 ) -> Any:
@@ -153,6 +197,8 @@ def client_app(
 
     :param rows: ``rows(context)`` → the client's name in the job, and its data: ``Data``, ``(x, y)`` or a file
     :param max_epsilon: a job that would cost more is refused before a row is read
+    :param replayable: agree to noise that whoever knows the job's seed can take off; for tests
+    :param paper: agree to algorithms as printed, which may have no guarantee
     :param state: folder for this client's ledger and state; a subfolder a job
     """
     from flwr.app import Message
@@ -168,22 +214,18 @@ def client_app(
     def answer(message: Any, context: Any) -> Any:
         asked = message.content[_RECORD]
         job = str(asked["job"])
-        plan = _json.loads(_tacit.job_plan(job))
-        if not (plan["certified_epsilon"] <= max_epsilon and plan["delta"] <= max_delta):
-            raise BudgetError(
-                f"the job costs ε = {_json.up(plan['certified_epsilon'], 6)} at δ = {plan['delta']:g}, and this client agrees to "
-                f"{max_epsilon:g} at {max_delta:g}; raise max_epsilon, or ask for a cheaper job"
-            )
+        agree(job, max_epsilon, max_delta, replayable=replayable, paper=paper)
         who, data = rows(context)
         held = None if isinstance(data, (str, os.PathLike)) else as_data(data)
         home = Path(state) / who
-        home.mkdir(parents=True, exist_ok=True)
+        folder = home / str(message.metadata.run_id)
+        _hold_to(job, folder)
         frame = _tacit.answer(
             job,
             who,
             os.fspath(data) if held is None else held.source,
             held._rows if held is not None else None,
-            str(home / str(message.metadata.run_id)),
+            str(folder),
             os.fspath(ledger) if ledger is not None else str(home / "ledger.db"),
             int(asked["round"]),
             bool(asked["last"]),

@@ -22,9 +22,9 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import numpy as np
 
-from . import _json, _tacit
-from ._data import Data, as_data
-from ._run import PathLike
+from . import _tacit
+from ._data import Data, _floats, as_data
+from ._run import Certificate, PathLike
 from .errors import ConfigError
 
 
@@ -70,12 +70,13 @@ class Session:
         if "/" in name or name.startswith(".") or not name:
             raise ConfigError(f"name = {name!r}: names a folder within output; use no / and no leading dot")
         self.data = as_data(data)
+        self.dimension = int(dimension)
         clients = self.data.clients or 1
         self._held = [np.flatnonzero(self.data._codes == i) for i in range(clients)]
         self.folder = _folder(output, name) if keep else None
         self._native = _tacit.Releases(
             [len(rows) for rows in self._held],
-            int(dimension),
+            self.dimension,
             float(clip),
             float(epsilon),
             float(delta),
@@ -89,6 +90,7 @@ class Session:
 
     @property
     def clients(self) -> int:
+        """How many there are; iterating over the session gives their numbers."""
         return len(self._held)
 
     @property
@@ -98,8 +100,17 @@ class Session:
 
     @property
     def epsilon(self) -> float:
-        """Spent so far by the client that has spent most."""
-        return self._native.spent
+        """What is promised: 0 until something was released, then the ε of the whole budget.
+
+        What to release next and when to stop may depend on what was released, so a part of the budget has no ε of its
+        own; :attr:`used` says how much of it is gone. For less, open a session with less.
+        """
+        return self._native.epsilon
+
+    @property
+    def used(self) -> float:
+        """The share of its budget that the client with the most has used, from 0 to 1."""
+        return self._native.used
 
     def rows(self, client: int) -> "tuple[Any, np.ndarray]":
         """Features and labels that a client holds."""
@@ -111,9 +122,17 @@ class Session:
 
         Raises :class:`tacit.BudgetError` where the budget does not allow it; then nothing is released.
         """
+        if not isinstance(client, (int, np.integer)) or not 0 <= client < self.clients:
+            raise ConfigError(f"client = {client!r}: must be a number from 0 to {self.clients - 1}; the session iterates over them")
         if hasattr(gradients, "detach"):  # PyTorch
             gradients = gradients.detach().cpu().numpy()
-        return self._native.release(client, np.ascontiguousarray(gradients, dtype=np.float64), sigma)
+        rows = _floats(gradients, "gradients")
+        if rows.ndim != 2:
+            raise ConfigError(
+                f"gradients: have shape {rows.shape}, and must have one row a record and {self.dimension} columns; the engine clips "
+                "row by row and adds them up"
+            )
+        return self._native.release(int(client), rows, sigma)
 
     def mean(self, gradient: Callable[..., Any], *state: Any) -> np.ndarray:
         """``gradient(*state, x, y)`` of every client, released, over the number of all records."""
@@ -124,15 +143,20 @@ class Session:
         return total / len(self.data)
 
     @property
-    def certificate(self) -> "dict[str, Any]":
-        """What was released, and the ε that follows."""
-        return _json.loads(self._native.certificate)
+    def certificate(self) -> Certificate:
+        """What was released, and the ε that follows: what ``releases.json`` says once the session is closed."""
+        return Certificate(self._native.certificate)
+
+    def verify(self) -> "dict[str, Any]":
+        """Recomputes the certificate, of a closed session beside its ledger; see :func:`tacit.verify`."""
+        if self.folder is not None and (self.folder / "releases.json").exists():
+            return Certificate(self._native.certificate, self.folder).verify()
+        return self.certificate.verify()
 
     def close(self) -> None:
-        """Ends the session: nothing more can be released, and unused budget is given back."""
+        """Ends the session: nothing more can be released. The ledger keeps what was used, and ``releases.json`` in
+        the session's folder lists what was released; ``tacit verify`` reads it."""
         self._native.close()
-        if self.folder is not None:
-            (self.folder / "releases.json").write_text(self._native.certificate + "\n", encoding="utf-8")
 
     def __enter__(self) -> "Session":
         return self
@@ -149,7 +173,7 @@ class Fit(NamedTuple):
 
     model: np.ndarray
     epsilon: float
-    certificate: "dict[str, Any]"
+    certificate: Certificate
     folder: Optional[Path]
 
 
@@ -182,8 +206,8 @@ def minimise(
                 kept, count = kept + w, count + 1
             if progress is not None:
                 progress(t + 1, w)
-        certificate, spent = here.certificate, here.epsilon
-    return Fit(kept / count if count else w, spent, certificate, here.folder)
+        certificate = here.certificate
+    return Fit(kept / count if count else w, certificate.epsilon, certificate, here.folder)
 
 
 def per_example(loss: Callable[..., Any], shape_of: Optional[Callable[[Any], Any]] = None) -> Callable[..., Any]:

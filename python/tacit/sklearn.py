@@ -77,6 +77,8 @@ class _Private(BaseEstimator):
         if self.algorithm != "primal-dual":
             config["algorithm"]["local_rate"] = float(self.rate)
         if self.bounds is not None:
+            if not isinstance(self.bounds, (tuple, list)) or len(self.bounds) != 2:
+                raise ConfigError(f"bounds = {self.bounds!r}: must be a pair (lower, upper), of numbers or of one each a feature")
             lower, upper = self.bounds
             config["data"]["lower"] = np.atleast_1d(np.asarray(lower, dtype=float))
             config["data"]["upper"] = np.atleast_1d(np.asarray(upper, dtype=float))

@@ -17,7 +17,19 @@ def test_examples(name):
 
 
 def test_everything_public_is_documented():
-    import tacit
+    import inspect
 
-    for name in tacit.__all__:
-        assert getattr(tacit, name).__doc__, name
+    import tacit
+    import tacit.flower
+
+    for module in (tacit, tacit.flower, tacit.accounting, tacit.interop):
+        for name in getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")]):
+            thing = getattr(module, name)
+            if not getattr(thing, "__module__", "").startswith("tacit"):
+                continue
+            assert thing.__doc__, f"{module.__name__}.{name}"
+            if not inspect.isclass(thing) or issubclass(thing, (BaseException, tuple)):
+                continue
+            for inner, member in vars(thing).items():
+                if not inner.startswith("_") and (callable(member) or isinstance(member, property)):
+                    assert member.__doc__, f"{module.__name__}.{name}.{inner}"

@@ -1,4 +1,8 @@
+import json
 import math
+import os
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +36,7 @@ def test_the_noise_is_what_the_budget_asks_for(line):
         draws = np.concatenate([s.release(c, np.zeros((200, 50))) for _ in range(40) for c in s])
         # A sample of 6,000: its standard deviation is off by more than 6 % with probability below 1e-9.
         assert draws.std() == pytest.approx(s.sigma, rel=0.06)
-        assert s.epsilon <= 1.0 and s.epsilon > 0.999
+        assert s.epsilon <= 1.0 and s.epsilon > 0.999 and s.used == pytest.approx(1.0)
         exact = tacit.Accountant("replace-one")
         exact.compose("gaussian", 40, noise_multiplier=s.sigma / 2.0)
         assert s.epsilon == pytest.approx(exact.epsilon(1e-5), rel=1e-4)
@@ -42,12 +46,12 @@ def test_past_the_budget_it_refuses_and_nothing_changes(line):
     with tacit.Session(line, dimension=3, epsilon=1.0, rounds=2, keep=False) as s:
         g = np.zeros((200, 3))
         s.release(1, g), s.release(1, g)
-        spent = s.epsilon
+        used = s.used
         with pytest.raises(tacit.BudgetError):
             s.release(1, g)
         with pytest.raises(tacit.BudgetError):
             s.release(1, g, sigma=1e-3)
-        assert s.epsilon == spent
+        assert s.used == used
         s.release(0, g)  # another client has its own account
     with pytest.raises(tacit.BudgetError, match="closed"):
         s.release(2, g)
@@ -66,7 +70,15 @@ def test_releases_may_cost_what_they_like_within_the_budget(line):
 
 @pytest.mark.parametrize(
     "gradients, client",
-    [(np.zeros((201, 3)), 0), (np.zeros((10, 4)), 0), (np.zeros((10, 3)), 3)],
+    [
+        (np.zeros((201, 3)), 0),
+        (np.zeros((10, 4)), 0),
+        (np.zeros((10, 3)), 3),
+        (np.zeros((10, 3)), -1),
+        (np.zeros((10, 3)), 0.5),
+        (np.zeros(3), 0),
+        ([["a", "b", "c"]], 0),
+    ],
 )
 def test_wrong_gradients_cost_nothing(line, gradients, client):
     with tacit.Session(line, dimension=3, epsilon=1.0, rounds=2, keep=False) as s:
@@ -87,11 +99,49 @@ def test_what_is_released_is_in_the_ledger_before_it_is_seen(line):
     assert tacit.Ledger().epsilon("line") > 0  # though the session still runs
     s.close()
     both = tacit.Ledger().epsilon("line")
-    assert both == pytest.approx(s.epsilon, rel=1e-9)
+    assert 0 < both < s.epsilon <= 1.0  # the ledger adds up what was used, and what holds of the session is its budget
     run = tacit.train(data=line, epsilon=1.0, rounds=3, model="least-squares")  # the same rows by another way
     assert tacit.Ledger().epsilon("line") > both
     assert math.isfinite(run.epsilon)
     assert (s.folder / "releases.json").exists()
+
+
+def test_the_budget_is_what_holds_from_the_first_release_on(line):
+    s = tacit.Session(line, dimension=3, epsilon=1.0, rounds=40, keep=False)
+    assert s.epsilon == 0.0 == s.certificate.epsilon and s.used == 0.0
+    s.release(0, np.zeros((200, 3)))  # whoever looks at it may stop here, or not
+    assert s.used == pytest.approx(1 / 40) and 0.999 < s.epsilon <= 1.0
+    assert s.certificate.epsilon == s.epsilon and s.verify()["holds"]
+
+
+def test_a_session_is_verified_by_what_it_left(line):
+    with tacit.Session(line, dimension=3, epsilon=1.0, rounds=9) as s:
+        s.release(0, np.zeros((200, 3)))
+        s.release(0, np.zeros((200, 3)), sigma=s.sigma * 2)
+        s.release(1, np.zeros((200, 3)))
+        with pytest.raises(tacit.NotFoundError, match="without being closed"):
+            tacit.verify(s.folder)
+    found = tacit.verify(s.folder)
+    assert found["holds"] and found["epsilon"] == s.epsilon and "ledger.db" in found["compared"]
+    assert s.verify() == found
+    assert s.certificate["clients"][0]["count"] == [1, 1] and repr(s.certificate).startswith("Certificate(ε = 1 at")
+    assert "every gradient is clipped to 1" in str(s.certificate)
+    file = s.folder / "releases.json"
+    file.write_text(file.read_text().replace('"releases": 1', '"releases": 2'))
+    with pytest.raises(tacit.MismatchError, match=r"clients\[1\].releases"):
+        tacit.verify(s.folder)
+
+
+def test_the_program_verifies_a_session(line):
+    program = os.environ.get("TACIT_PROGRAM")
+    if not program or not Path(program).exists():
+        pytest.skip("TACIT_PROGRAM names no tacit program")
+    with tacit.Session(line, dimension=3, epsilon=1.0, rounds=9) as s:
+        s.release(0, np.zeros((200, 3)))
+    for where in (s.folder, s.folder / "releases.json"):
+        done = subprocess.run([program, "verify", str(where), "--json"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["epsilon"] == s.epsilon
 
 
 def test_a_limit_on_the_data_holds_for_sessions(line):

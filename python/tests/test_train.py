@@ -36,13 +36,15 @@ def test_configs_from_path_text_mapping_and_keywords_are_the_same(tmp_path):
 @pytest.mark.parametrize(
     "settings, error, text",
     [
-        ({"epsilonn": 1}, tacit.ConfigError, "unknown key"),
+        ({"epsilonn": 1}, tacit.ConfigError, "did you mean epsilon"),
+        ({"nothing_like_it": 1}, tacit.ConfigError, "tacit.options"),
         ({"epsilon": -1}, tacit.ConfigError, "privacy.epsilon"),
         ({"epsilon": float("nan")}, tacit.ConfigError, "privacy.epsilon"),
         ({"algorithm": "no such"}, tacit.ConfigError, "algorithm.name"),
         ({"radius": 3}, tacit.ConfigError, "several tables"),
         ({"rounds": object()}, tacit.ConfigError, "algorithm.rounds"),
         ({"data": "no/such/file.csv"}, tacit.NotFoundError, "no/such/file.csv"),
+        ({"config": np.zeros((2, 2))}, tacit.ConfigError, "rows are given as data="),
     ],
 )
 def test_errors_are_the_engines_own(settings, error, text):
@@ -109,6 +111,32 @@ def test_wrong_arrays_are_refused(rows):
         tacit.train(data=(infinite, y), epsilon=1.0, rounds=2)
     with pytest.raises(tacit.ConfigError, match="no number"):
         tacit.Data([["a", "b"]], [1])
+    for hole in (None, float("nan")):
+        with pytest.raises(tacit.ConfigError, match="clients: is missing"):
+            tacit.Data([[1.0], [2.0]], [0, 1], clients=["a" if hole is None else 1.0, hole])
+
+
+def test_tables_as_people_have_them():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "age": [30, 41, None, 57],
+            "smokes": [True, False, True, False],
+            "visits": pandas.array([1, None, 3, 4], dtype="Int64"),
+            "ward": ["a", "b", "a", "b"],
+            "ill": [0, 1, 1, 0],
+        }
+    )
+    with pytest.raises(tacit.ConfigError, match="'ward'.*no number"):
+        tacit.Data(frame, "ill")
+    with pytest.raises(tacit.ConfigError, match="no column 'sick'.*'ill'"):
+        tacit.Data(frame, "sick")
+    data = tacit.Data(frame, "ill", clients="ward")
+    assert data.shape == (4, 3) and data.feature_names == ["age", "smokes", "visits"]
+    run = tacit.train(data=data, missing=0.0, epsilon=1.0, rounds=3, keep=False, row_norm="clip")
+    assert np.isfinite(run.model).all()
+    with pytest.raises(tacit.ConfigError, match="y: .*no number"):
+        tacit.Data(frame[["age"]], frame["ward"])
 
 
 def test_missing_values_are_a_public_constant(rows):
@@ -173,9 +201,12 @@ def test_an_exception_in_progress_ends_the_run_with_a_certificate(rows):
     assert run["state"] == "stopped" and run["rounds"] == 3
 
 
-def test_ctrl_c_stops_with_a_certificate_and_resume_goes_on(rows):
+def test_ctrl_c_stops_with_a_certificate_and_resume_goes_on(rows, request):
     import os
     import signal
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the background may have been told to ignore it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def interrupt(p):
         if p["round"] == 4:
@@ -186,12 +217,47 @@ def test_ctrl_c_stops_with_a_certificate_and_resume_goes_on(rows):
     with pytest.raises(tacit.Interrupted) as caught:
         tacit.train(data=rows, epsilon=1.0, rounds=30, noise="replayable", progress=interrupt)
     stopped = caught.value.run
+    assert f"tacit.resume('{stopped.folder}')" in str(caught.value)
     assert stopped.interrupted and stopped.rounds < 30 and stopped.certificate.epsilon <= 1.0
     with pytest.raises(tacit.NotFoundError, match="hand them over again"):
         tacit.resume(stopped.folder)
     run = tacit.resume(stopped.folder, data=rows)
     whole = tacit.train(data=rows, epsilon=1.0, rounds=30, noise="replayable", keep=False)
     np.testing.assert_array_equal(run.model, whole.model)
+
+
+SLOW = """
+import sys, tacit
+
+def seen(p):
+    if p["round"] == 3:
+        print("training", flush=True)
+
+try:
+    tacit.train(data="synthetic-logistic", epsilon=1.0, rounds=100000, progress=seen)
+except tacit.Interrupted as e:
+    assert e.run.certificate.verify()["holds"] and e.run.rounds < 100000
+    print(e.run.folder)
+"""
+
+
+def test_ctrl_c_from_outside_ends_a_script_with_a_certificate(tmp_path):
+    import signal
+    import subprocess
+    import sys
+
+    def heed():  # what is started in the background may have been told to ignore it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    script = subprocess.Popen(
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+    )
+    assert script.stdout.readline() == "training\n"
+    script.send_signal(signal.SIGINT)
+    out, err = script.communicate(timeout=300)
+    assert script.returncode == 0, err
+    run = tacit.open_run(out.strip())
+    assert run.interrupted and run.epsilon <= 1.0
 
 
 def test_private_is_not_exposed():

@@ -100,6 +100,6 @@ struct AdaptiveFedAvg {
   };
 };
 static_assert(Stateless<AdaptiveFedAvg<LocalNoise>> && Stateless<AdaptiveFedAvg<WeightedNoise>> &&
-              Stateless<AdaptiveFedAvg<TrustedServer>>);
+              Stateless<AdaptiveFedAvg<MaskedSums>> && Stateless<AdaptiveFedAvg<TrustedServer>>);
 
 }  // namespace tacit

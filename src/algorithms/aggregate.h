@@ -6,6 +6,8 @@
 //   WeightedNoise   the same with the mean Σ w_i c_i / Σ w_i; public weights are post-processing
 //   LocalUnit       every client sends a random direction and a random length (local_randomizer.h), by pure
 //                   ε; nobody is trusted
+//   MaskedSums      every client adds a share of the noise and masks that cancel in the sum (secure_sum.h):
+//                   the server learns the noised sum; nobody is trusted
 //   TrustedServer   clients send clipped updates to a server they trust, which adds noise to the sum, once;
 //                   with weights each is scaled by its w_i ≤ 1 first, so one still moves the sum by at most
 //                   what it does without, and the noise of the mean is σ/Σ w_i
@@ -14,7 +16,7 @@
 //   LocalNoise      mean ‖c_i‖² − dσ², from what was released anyway
 //   LocalUnit       mean ŝ_i, from the released lengths alone (scalar_dp.h); in the mean not too large
 //   TrustedServer   λΣ‖Δ_i‖² travels as one more coordinate of the sum, with the same noise. With
-//                   λ ≤ FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
+//   and MaskedSums  λ ≤ FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
 #include <cmath>
 
 #include "algorithms/algorithm.h"
@@ -30,6 +32,7 @@ struct UpdateNoise {
   std::shared_ptr<const Vec> variance;  // local noise: (weighted) mean over clients of σ², one per round
   const Mechanism* mechanism = nullptr;
   const LocalRandomizer* randomizer = nullptr;  // LocalUnit, which needs of the above the clip alone
+  const SecureSum* secure = nullptr;  // MaskedSums, which has the noise of all rounds
   // TrustedServer with a secret sample of at most `most` clients: what the sum is divided by, a public
   // number, since how many there were is secret: the clients of a round, or their weights, in the mean. 0:
   // everyone takes part.
@@ -91,6 +94,7 @@ struct LocalNoise {
       Take(other);
       squares += other.squares;
     }
+    auto State() { return std::tie(total, count, squares); }
   };
 
   // Clips s.update and releases it.
@@ -142,6 +146,7 @@ struct WeightedNoise {
       Take(up.update, *up.weight, *up.weight * NormSquared(*up.update), *up.weight, 1);
     }
     void Merge(const Sum& other) { Take(other.total, 1, other.squares, other.weight, other.count); }
+    auto State() { return std::tie(total, weight, squares, count); }
 
    private:
     void Take(const Released<Vec>& x, double times, double square, double w, std::uint32_t n) {
@@ -197,6 +202,7 @@ struct LocalUnit {
       other.plain.Into<&Gather<Vec>>(plain, 1.0, first);
       levels += other.levels, squares += other.squares, count += other.count;
     }
+    auto State() { return std::tie(weighted, plain, levels, squares, count); }
 
    private:
     template <class From>
@@ -234,6 +240,36 @@ struct LocalUnit {
   }
 };
 
+struct MaskedSums {
+  struct Up {
+    Masked update;
+    auto Fields() { return std::tie(update); }
+  };
+  struct Sum {
+    MaskedTotal total;
+    void Reset() { total.Reset(); }
+    void Add(const Up& up) { total.Add(up.update); }
+    void Merge(const Sum& other) { total.Merge(other.total); }
+    auto State() { return std::tie(total); }
+  };
+  // Clips s.update and seals it; the clipped update stays there.
+  static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
+    return n.secure->Seal(ClippedUpdate(n, s.update), *own.ledger, *s.rng, s.noise, up.update);
+  }
+  static Status Mean(const UpdateNoise& n, std::uint32_t, Sum& sum, LedgerBook&, MeanUpdate& mean,
+                     Scratch& s) {
+    TACIT_OK(n.secure->Open(sum.total, s.released));
+    MeanOfUpdates(n, s.released, sum.total.count(), mean);
+    return Ok{};
+  }
+  static std::array<std::size_t, 1> UpLengths(const UpdateNoise& n, std::size_t dim) {
+    return {UpdateLength(n, dim)};
+  }
+  static std::uint32_t Count(const Sum& sum) { return sum.total.count(); }
+  static double Weight(const Sum& sum) { return sum.total.count(); }
+  static const Private<Vec>& Counted(const UpdateNoise&, const Up&, Scratch& s) { return s.update; }
+};
+
 struct TrustedServer {
   struct Up {
     Entrusted update;
@@ -244,6 +280,7 @@ struct TrustedServer {
     void Reset() { total.Reset(); }
     void Add(const Up& up) { total.Add(up.update); }
     void Merge(const Sum& other) { total.Merge(other.total); }
+    auto State() { return std::tie(total); }
   };
 
   // Whether nothing but the clipped update is asked for. Then it may come by its factors, in s.factored.

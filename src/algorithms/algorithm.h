@@ -119,6 +119,7 @@ struct ReleasedSum {
     count += n;
   }
   void Take(const ReleasedSum& other) { Take(other.total, other.count); }
+  auto State() { return std::tie(total, count); }
 };
 
 // What a run depends on from one round to the next, as a tie of members: numbers, vectors of numbers, and
@@ -198,7 +199,7 @@ class Participants {
  public:
   virtual ~Participants() = default;
   virtual std::size_t Begin(std::uint32_t round) = 0;  // how many
-  virtual std::uint32_t Id(std::size_t i) const = 0;  // which client is the i-th of them
+  virtual std::uint32_t Id(std::size_t i) const = 0;  // which client is the i-th of them, ascending
 };
 class Everyone final : public Participants {
  public:

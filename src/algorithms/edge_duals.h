@@ -30,34 +30,36 @@ class EdgeDuals {
   template <class Note>
   void Hear(const Heard<Note>& heard) {
     const std::size_t d = w_.size();
-    if (heard.taken()) {
-      TACIT_CHECK(heard.own().w->size() == d);
-      std::copy_n(heard.own().w->data(), d, w_.data());
-    }
-    std::fill_n(pull_.data(), d, 0.0);
+    const bool taken = heard.taken();
+    View own = w_;
+    if (taken) own = *heard.own().w;
+    TACIT_CHECK(own.size() == d);
     degree_ = 0;
-    EdgeEnd run[kRun];      // edges that are added at once
+    bool begin = true;  // w_ and pull_ are of the round before
+    EdgeEnd run[kRun];  // edges that are added at once
     std::size_t length = 0;
-    const auto add = [&] { AddEdges(rho_, std::span(run, std::exchange(length, 0)), w_, pull_); };
-    for (std::size_t i = 0; i < heard.size(); ++i) {
-      double* lambda = lambda_.data() + i * d;
+    const auto add = [&] {
+      AddEdges(rho_, std::span(run, std::exchange(length, 0)), own, std::exchange(begin, false), w_, pull_);
+    };
+    double* lambda = lambda_.data();
+    for (std::size_t i = 0; i < heard.size(); ++i, lambda += d) {
       if (heard.gone(i)) {
         Fill(Span(lambda, d), 0.0);
         continue;
       }
       ++degree_;
       const Vec& note = *heard.note(i).w;
-      if (note.empty()) {      // it has sent nothing: it is where all begin, and λ_kl is still 0
+      if (note.empty()) {  // it has sent nothing: it is where all begin, and λ_kl is still 0
         add();
         Axpy(rho_, w_, pull_);
         if (!problem_->start.empty()) Axpy(rho_, problem_->start, pull_);
         continue;
       }
       TACIT_CHECK(note.size() == d);
-      run[length++] = {note.data(), lambda, heard.taken() && heard.fresh(i) ? rho_ : 0.0};
+      run[length++] = {note.data(), lambda, taken && heard.fresh(i) ? rho_ : 0.0};
       if (length == kRun) add();
     }
-    add();
+    if (length > 0 || begin) add();
   }
 
   const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it

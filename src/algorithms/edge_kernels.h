@@ -14,8 +14,9 @@ struct EdgeEnd {
   double* lambda;
   double step;
 };
-// λ_i ← λ_i + step_i·(w − other_i),  pull ← pull + ρ(w + other_i) − λ_i, edge after edge.
-void AddEdges(double rho, std::span<const EdgeEnd> edges, View w, Span pull);
+// λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
+// 0 on if `begin`; and w ← own, which may be w itself.
+void AddEdges(double rho, std::span<const EdgeEnd> edges, View own, bool begin, Span w, Span pull);
 // out ← a·w + pull − b·sum
 void Combine(double a, View w, View pull, double b, View sum, Span out);
 // x ← a·x

@@ -165,6 +165,7 @@ struct FedAvg {
   };
 };
 static_assert(Stateless<FedAvg<LocalNoise>> && Stateless<FedAvg<WeightedNoise>> &&
-              Stateless<FedAvg<LocalUnit>> && Stateless<FedAvg<TrustedServer>>);
+              Stateless<FedAvg<LocalUnit>> && Stateless<FedAvg<MaskedSums>> &&
+              Stateless<FedAvg<TrustedServer>>);
 
 }  // namespace tacit

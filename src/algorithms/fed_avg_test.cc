@@ -710,7 +710,7 @@ TEST(LocalTraining, StepsOnOneRecordAreThoseMadeOneByOne) {
 TEST(LocalTraining, AStepThatCannotBeMeasuredIsNotMade) {
   Dataset data = test::RandomData(Loss::kLeastSquares, 2, 1, 3, 1.0, 7);
   data.value[1] = kInf;
-  data.norm[0] = kInf;
+  data.norm.Set(0, kInf);
   const auto f = MakeObjective(Loss::kLeastSquares, 2);
   Vec y = {1, 2, 3};
   ASSERT_TRUE(f->StepsOnRecord(Shard(data, 0, 1), 0, 0.1, 5, y));

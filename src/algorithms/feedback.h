@@ -86,6 +86,10 @@ struct FeedbackSum {
     for (std::size_t i = 0; i < waiting_; ++i) AddMessage(wait_[i]);
     waiting_ = 0;
   }
+  auto State() {
+    wait_.resize(waiting_);
+    return std::tie(total, count, wait_, waiting_, formed_);
+  }
 
  private:
   static constexpr std::size_t kMost = 16;  // that wait: memory does not grow with the cohort

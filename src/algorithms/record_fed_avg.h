@@ -90,6 +90,7 @@ struct RecordFedAvg {
     void Reset() { update.Reset(), control.Reset(); }
     void Add(const Up& up) { update.Take(up.update, 1), control.Take(up.control, 1); }
     void Merge(const Sum& other) { update.Take(other.update), control.Take(other.control); }
+    auto State() { return std::tuple_cat(update.State(), control.State()); }
   };
 
   class Server : public FederatedServer {

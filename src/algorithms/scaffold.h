@@ -10,8 +10,8 @@
 //              c ← (1 − s) c − s c̄/(Kη_l), and the others keep their c_i
 //
 // Δ̃_i is what client i knows was counted: its released message (or what the server makes of it) with local
-// trust, its own clipped update with a trusted server. c is a function of releases. c_i never leaves client
-// i; what it does to later updates is inside their clipping.
+// trust, its own clipped update with a trusted server or masks. c is a function of releases. c_i never leaves
+// client i; what it does to later updates is inside their clipping.
 #include "algorithms/fed_avg.h"
 
 namespace tacit {
@@ -21,9 +21,9 @@ struct Scaffold {
   struct Options {
     LocalTraining local;
     UpdateNoise noise;
-    double rate = 1.0;              // η_g
+    double rate = 1.0;  // η_g
     ServerOptimizer server;
-    bool control = true;            // false: all control variates stay 0, federated averaging
+    bool control = true;  // false: all control variates stay 0, federated averaging
     std::size_t last = 1;
     std::vector<std::uint32_t> rounds;  // those that run, ascending, from 1
   };
@@ -99,6 +99,7 @@ struct Scaffold {
   };
 };
 static_assert(Algorithm<Scaffold<LocalNoise>> && Algorithm<Scaffold<WeightedNoise>> &&
-              Algorithm<Scaffold<LocalUnit>> && Algorithm<Scaffold<TrustedServer>>);
+              Algorithm<Scaffold<LocalUnit>> && Algorithm<Scaffold<MaskedSums>> &&
+              Algorithm<Scaffold<TrustedServer>>);
 
 }  // namespace tacit

@@ -100,6 +100,11 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
   TACIT_TRY(Plan plan, MakePlan(a->config_, a->facts_));
   a->plan_ = std::make_unique<Plan>(std::move(plan));
   const Plan& p = *a->plan_;
+  if (p.secure)
+    return Fail(
+        Code::kUnsupported,
+        "privacy.trust = \"masked\": what leaves is a sum, and no message of one client can be attacked; "
+        "audit the same with trust = \"central\" and mechanism = \"lattice_gaussian\"");
   a->adjacency_ = a->variation_.adjacency.value_or(p.adjacency);
   if (!a->variation_.sample_seen) {
     // The rate that is charged for a sample of a fixed size is that of who knows of one client's turns.
@@ -203,7 +208,7 @@ Status Arena::Set(const Canary& canary) {
   canary_ = canary;
   // Records of a sample of one: whoever is drawn of a client whose records are all the canary is the canary.
   const bool records = sampled_ && !plan_->secret();
-  for (const std::size_t b : {0, 1}) {
+  for (const std::size_t b : {std::size_t{0}, std::size_t{1}}) {
     TACIT_TRY(real_[b], MakeStage({canary.world[b]}, false, nullptr));
     if (by_messages()) continue;
     TACIT_TRY(echo_[b], MakeStage({canary.world[b]}, records, real_[0]->session->mechanism.get()));
@@ -458,7 +463,7 @@ Result<Arena::Crowd> Arena::RunCrowd(std::uint32_t clients) const {
   const std::uint64_t seed = coins();
   TACIT_OK(real->Launch(seed));
   std::array<std::unique_ptr<Stage>, 2> echo;
-  for (const std::size_t b : {0, 1}) {
+  for (const std::size_t b : {std::size_t{0}, std::size_t{1}}) {
     TACIT_TRY(echo[b], crowd.MakeStage(std::vector<Canary::Record>(clients, canary_.world[b]), false,
                                        real->session->mechanism.get()));
     echo[b]->echo->Follow(real->transcript);

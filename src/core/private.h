@@ -23,9 +23,11 @@ class Unbounded;      // the same header: what only the paper's door accepts
 class Entrusted;      // the same header: what only a trusted aggregator may add up
 class Mechanism;      // privacy/mechanism.h
 class LocalRandomizer;  // privacy/local_randomizer.h: a door for whole vectors, by pure ε
+class SecureSum;      // privacy/secure_sum.h: a door for sums that open only as a whole
 class Oracle;         // experiment/oracle.h: simulations only, named in the certificate
 class Codec;          // wire/frame.h: decoding is a claim by the sender
 class Checkpoint;     // experiment/checkpoint.h: state to a file of the same machine, and back
+class Parcel;         // runtime/parcel.h: from one process of a simulation to another, and never opened
 
 namespace internal {
 
@@ -114,6 +116,7 @@ class Private {
   friend class Unbounded;
   friend class Oracle;
   friend class Checkpoint;
+  friend class Parcel;
 };
 
 // A value that never depended on anyone's data: constants, schedules, counters, seeds.
@@ -163,8 +166,10 @@ class Released {
   template <class U> friend class Released;
   friend class Mechanism;
   friend class LocalRandomizer;
+  friend class SecureSum;
   friend class Codec;
   friend class Checkpoint;
+  friend class Parcel;
 };
 
 }  // namespace tacit

@@ -2,13 +2,21 @@
 
 // Directed rounding for numbers that state a loss: the result is never below the real one.
 // Works by error-free transformations in round-to-nearest, so no global rounding mode is touched.
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace tacit {
 
-inline double NextUp(double x) { return std::nextafter(x, std::numeric_limits<double>::infinity()); }
-inline double NextDown(double x) { return std::nextafter(x, -std::numeric_limits<double>::infinity()); }
+// The next double towards ∞, and towards −∞: std::nextafter without the call, for every release pays one or
+// two. Doubles of one sign are ordered as their bits are; NaN, and the ∞ in question, stay.
+inline double NextUp(double x) {
+  if (!(x < std::numeric_limits<double>::infinity())) return x;
+  if (x == 0) return std::numeric_limits<double>::denorm_min();
+  return std::bit_cast<double>(std::bit_cast<std::int64_t>(x) + (x > 0 ? 1 : -1));
+}
+inline double NextDown(double x) { return -NextUp(-x); }
 
 // A result that left the finite doubles: −∞ is below the real one unless an operand was infinite.
 inline double Overflowed(double result, double a, double b) {

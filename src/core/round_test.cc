@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <mpfr.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -91,6 +92,26 @@ TEST(Round, EdgesOfTheRange) {
   EXPECT_EQ(SqrtUp(kInfinity), kInfinity);
   EXPECT_TRUE(std::isnan(AddUp(kInfinity, -kInfinity)));
   EXPECT_TRUE(std::isnan(SqrtUp(-1)));
+}
+
+TEST(Next, IsNextafter) {
+  constexpr double kMost = std::numeric_limits<double>::max(),
+                   kInfinite = std::numeric_limits<double>::infinity();
+  const auto check = [&](double x) {
+    const auto same = [](double a, double b) {
+      return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+             (std::isnan(a) && std::isnan(b));
+    };
+    EXPECT_TRUE(same(NextUp(x), std::nextafter(x, kInfinite))) << x;
+    EXPECT_TRUE(same(NextDown(x), std::nextafter(x, -kInfinite))) << x;
+  };
+  for (const double x : {0.0, 5e-324, 0x1p-1022, 1.0, 1.5, 0x1p52, kMost, kInfinite, std::nan("")})
+    check(x), check(-x);
+  std::uint64_t bits = 1;
+  for (int i = 0; i < 100000; ++i) {
+    bits = bits * 6364136223846793005u + 1442695040888963407u;
+    check(std::bit_cast<double>(bits));
+  }
 }
 
 }  // namespace

@@ -5,14 +5,12 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/handle.h"
 
 namespace tacit {
 
 struct Sha256::State {
-  struct Free {
-    void operator()(EVP_MD_CTX* c) const { EVP_MD_CTX_free(c); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context{EVP_MD_CTX_new()};
+  Handle<EVP_MD_CTX, &EVP_MD_CTX_free> context{EVP_MD_CTX_new()};
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,20 @@ namespace tacit {
 using Vec = std::vector<double>;         // owns
 using View = std::span<const double>;    // reads
 using Span = std::span<double>;          // writes
+
+// Memory that begins with a cache line, for numbers that kernels read again and again.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  LineAllocator() = default;
+  template <class U>
+  LineAllocator(const LineAllocator<U>&) noexcept {}  // NOLINT: as allocators are
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
+  void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, kLine); }
+  friend bool operator==(const LineAllocator&, const LineAllocator&) { return true; }
+};
+using LineVec = std::vector<double, LineAllocator<double>>;
 
 inline void Fill(Span y, double a) {
   for (double& v : y) v = a;

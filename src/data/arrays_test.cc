@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class T> std::string Bytes(const std::vector<T>& values) {
+template <class T, class A = std::allocator<T>>
+std::string Bytes(const std::vector<T, A>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
@@ -60,7 +61,7 @@ TEST(NpyRows, EveryTypeOfNumber) {
   const struct {
     const char* type;
     std::string payload;
-    Vec values;
+    LineVec values;
   } kCases[] = {
       {"<f8", Bytes<double>({1.5, -2, 1e300, 0}), {1.5, -2, 1e300, 0}},
       {"<f4", Bytes<float>({1.5f, -2, 0.1f, 0}), {1.5, -2, 0.1f, 0}},
@@ -89,7 +90,8 @@ TEST(NpyRows, EveryTypeOfNumber) {
 
 TEST(NpyRows, FortranOrderIsTheSameArray) {
   // a[i][j][k] = 100 i + 10 j + k of shape (2, 3, 2)
-  Vec c_order, f_order;
+  LineVec c_order;
+  Vec f_order;
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 3; ++j)
       for (int k = 0; k < 2; ++k) c_order.push_back(100 * i + 10 * j + k);
@@ -111,7 +113,7 @@ TEST(NpyRows, WithoutAFileOfLabelsAColumnIsTheLabel) {
   LoadOptions o;
   o.array.label = "0";
   EXPECT_EQ(ParseNpyRows(x, "", o)->label, (Vec{1, 4}));
-  EXPECT_EQ(ParseNpyRows(x, "", o)->value, (Vec{2, 3, 5, 6}));
+  EXPECT_EQ(ParseNpyRows(x, "", o)->value, (LineVec{2, 3, 5, 6}));
   o.array.label = "3";
   EXPECT_FALSE(ParseNpyRows(x, "", o).ok());
 }
@@ -120,7 +122,7 @@ TEST(NpyRows, NanIsMissingAndInfinityAnError) {
   const std::string y = Npy("<f8", "(1,)", Bytes<double>({1}));
   LoadOptions o;
   o.array.missing = 7;
-  EXPECT_EQ(ParseNpyRows(Npy("<f8", "(1, 2)", Bytes<double>({NAN, 2})), y, o)->value, (Vec{7, 2}));
+  EXPECT_EQ(ParseNpyRows(Npy("<f8", "(1, 2)", Bytes<double>({NAN, 2})), y, o)->value, (LineVec{7, 2}));
   EXPECT_FALSE(ParseNpyRows(Npy("<f8", "(1, 2)", Bytes<double>({INFINITY, 2})), y, o).ok());
   EXPECT_FALSE(
       ParseNpyRows(Npy("<f8", "(1, 1)", Bytes<double>({2})), Npy("<f8", "(1,)", Bytes<double>({NAN})), o)
@@ -173,14 +175,14 @@ TEST(Npz, MembersByName) {
     o.array.group = "site";
     const auto set = ParseNpz(zip, o);
     ASSERT_TRUE(set.ok()) << set.error().message;
-    EXPECT_EQ(set->value, (Vec{1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(set->value, (LineVec{1, 2, 3, 4, 5, 6}));
     EXPECT_EQ(set->label, (Vec{0, 1, 2}));
     EXPECT_EQ(set->person, (std::vector<std::uint32_t>{0, 1, 0}));
     EXPECT_EQ(set->group, (std::vector<std::uint32_t>{0, 0, 1}));
     EXPECT_EQ(set->group_name, (std::vector<std::string>{"2", "5"}));
     o.rows = 1;
     o.skip = 1;
-    EXPECT_EQ(ParseNpz(zip, o)->value, (Vec{3, 4}));
+    EXPECT_EQ(ParseNpz(zip, o)->value, (LineVec{3, 4}));
     const auto missing = ParseNpz(zip);
     ASSERT_FALSE(missing.ok());
     EXPECT_NE(missing.error().message.find("data.array = 'x'"), std::string::npos) << missing.error().message;
@@ -216,7 +218,7 @@ TEST(Load, NumPyFilesAreKnownByTheirContentAndName) {
   EXPECT_EQ(Load(o)->label, (Vec{5, 6}));
   LoadOptions z;
   z.file = put("both.npz", Npz({{"x", x}, {"y", y}}));
-  EXPECT_EQ(Load(z)->value, (Vec{1, 2, 3, 4}));
+  EXPECT_EQ(Load(z)->value, (LineVec{1, 2, 3, 4}));
   z.file = put("broken.npz", "PK\3\4 nothing");
   EXPECT_FALSE(Load(z).ok());
   fs::remove_all(dir);
@@ -275,7 +277,8 @@ TEST(Batches, AreTheWholeInPieces) {
     o.skip = 1;
     o.rows = 8;
     const Dataset whole = *parse(o);
-    Vec value, label;
+    LineVec value;
+    Vec label;
     std::vector<std::size_t> sizes;
     o.batch = 3;
     o.sink = [&](Dataset&& d) -> Status {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <span>
@@ -29,6 +30,63 @@ enum class PersonBound {
   kNone,        // records are the unit
   kRecords,     // nobody has more than records_per_person rows, wherever they are held
   kSum,  // the sum of a person's gradients is clipped: all rows of a person lie together at one client
+};
+
+// Lengths of rows, rounded up, and of each the reciprocal, rounded down, which clipping multiplies by: the
+// two are set together and cannot differ.
+class RowNorms {
+ public:
+  // At most (1 − 2⁻⁵¹)/norm: the quotient and the product round by 2⁻⁵³ of themselves each. 0 for rows from
+  // 2⁵⁰⁰ on, which count as not finite, and where norm is not a number. Never ∞: rows below 2⁻¹⁰⁰⁰ count as
+  // so long.
+  static double Reach(double norm) {
+    return norm < 0x1p500 ? 1 / std::max(norm, 0x1p-1000) * (1 - 0x1p-50) : 0.0;
+  }
+
+  double operator[](std::size_t i) const { return norm_[i]; }
+  const double* data() const { return norm_.data(); }
+  const double* reach() const { return reach_.data(); }  // Reach of each
+  std::size_t size() const { return norm_.size(); }
+  bool empty() const { return norm_.empty(); }
+  auto begin() const { return norm_.begin(); }
+  auto end() const { return norm_.end(); }
+
+  RowNorms() = default;
+  RowNorms(std::initializer_list<double> norms) {  // NOLINT: a list of numbers is one of norms
+    for (const double v : norms) push_back(v);
+  }
+  void Set(std::size_t i, double norm) {
+    norm_[i] = norm;
+    reach_[i] = Reach(norm);
+  }
+  void push_back(double norm) {
+    norm_.push_back(norm);
+    reach_.push_back(Reach(norm));
+  }
+  void Append(const RowNorms& more) {
+    norm_.insert(norm_.end(), more.norm_.begin(), more.norm_.end());
+    reach_.insert(reach_.end(), more.reach_.begin(), more.reach_.end());
+  }
+  void assign(std::size_t n, double norm) {
+    norm_.assign(n, norm);
+    reach_.assign(n, Reach(norm));
+  }
+  void resize(std::size_t n) {  // new ones are 0
+    norm_.resize(n);
+    reach_.resize(n, Reach(0.0));
+  }
+  void reserve(std::size_t n) {
+    norm_.reserve(n);
+    reach_.reserve(n);
+  }
+  void clear() {
+    norm_.clear();
+    reach_.clear();
+  }
+  friend bool operator==(const RowNorms& a, const RowNorms& b) { return a.norm_ == b.norm_; }
+
+ private:
+  std::vector<double> norm_, reach_;
 };
 
 class MappedRows;  // row_store.h
@@ -59,7 +117,7 @@ class Dataset {
 
   std::string name;
   std::size_t features = 0;  // columns, public
-  std::vector<double> value;  // dense: rows × features; sparse: the non-zeros
+  LineVec value;  // dense: rows × features; sparse: the non-zeros
   std::shared_ptr<const MappedRows> mapped;  // dense rows in a file instead of value (row_store.h)
   std::shared_ptr<const RowMaker> maker;  // dense rows that are kept nowhere instead of value (made_rows.h)
   std::vector<std::uint32_t> column;  // sparse only
@@ -79,7 +137,7 @@ class Dataset {
   std::vector<double> lower, upper;
 
   // ‖row‖₂ of each row, rounded up. Filled by Preprocess.
-  std::vector<double> norm;
+  RowNorms norm;
   // Sparse only, filled by MakePartition: the one value that all entries of row i have, NaN if they differ.
   std::vector<double> row_value;
   // Public bound with norm[i] ≤ row_bound for every i, enforced by Preprocess; ∞ if none was asked.
@@ -146,6 +204,7 @@ class Shard {
     return std::max<std::size_t>(1, kBytes / sizeof(double) / std::max<std::size_t>(1, features()));
   }
   std::size_t begin() const { return begin_; }
+  std::size_t At(std::size_t i) const { return begin_ + (pick_ ? pick_[i] : i); }  // row i in the data set
   bool contiguous() const { return pick_ == nullptr; }
   // Whether dense rows follow each other, from dataset().dense() + begin()·features on.
   bool laid_out() const { return contiguous() && data_->maker == nullptr; }
@@ -153,7 +212,6 @@ class Shard {
 
  private:
   void Forget(std::size_t first, std::size_t count) const;
-  std::size_t At(std::size_t i) const { return begin_ + (pick_ ? pick_[i] : i); }
   const Dataset* data_ = nullptr;
   std::size_t begin_ = 0, size_ = 0;
   const std::uint32_t* pick_ = nullptr;

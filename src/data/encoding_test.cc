@@ -19,26 +19,26 @@ TEST(OneHot, KnownUnknownAndMissingCategories) {
   const auto zeros = ParseCsv(kText, Layout({.one_hot = {{"0", {"red", "blue"}}}}));
   ASSERT_TRUE(zeros.ok()) << zeros.error().message;
   EXPECT_EQ(zeros->features, 3u);
-  EXPECT_EQ(zeros->value, (Vec{1, 0, 1, 0, 1, 2, 0, 0, 3, 0, 0, 4, 0, 0, 5}));
+  EXPECT_EQ(zeros->value, (LineVec{1, 0, 1, 0, 1, 2, 0, 0, 3, 0, 0, 4, 0, 0, 5}));
   const auto other = ParseCsv(kText, Layout({.one_hot = {{"0", {"red", "blue"}, true}}}));
   ASSERT_TRUE(other.ok());
-  EXPECT_EQ(other->value, (Vec{1, 0, 0, 1, 0, 1, 0, 2, 0, 0, 1, 3, 0, 0, 1, 4, 0, 0, 1, 5}));
+  EXPECT_EQ(other->value, (LineVec{1, 0, 0, 1, 0, 1, 0, 2, 0, 0, 1, 3, 0, 0, 1, 4, 0, 0, 1, 5}));
 }
 
 TEST(OneHot, CategoriesThatAreNumbersAreComparedAsNumbers) {
   const auto d = ParseCsv("1.0,0\n1,0\n+1e0,0\n2,0\n1x,0\n", Layout({.one_hot = {{"0", {"1", "1x"}}}}));
   ASSERT_TRUE(d.ok());
-  EXPECT_EQ(d->value, (Vec{1, 0, 1, 0, 1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(d->value, (LineVec{1, 0, 1, 0, 1, 0, 0, 0, 0, 1}));
 }
 
 TEST(Missing, FillAndIndicator) {
   const auto d = ParseCsv("a,b,y\n1,?,0\n,4,1\n",
                           Layout({.header = true, .missing = -7, .fill = {{"a", 2.5}}, .indicator = {"b"}}));
   ASSERT_TRUE(d.ok()) << d.error().message;
-  EXPECT_EQ(d->value, (Vec{1, -7, 1, 2.5, 4, 0}));
+  EXPECT_EQ(d->value, (LineVec{1, -7, 1, 2.5, 4, 0}));
   const auto all = ParseCsv("1,?,x,0\n", Layout({.one_hot = {{"2", {"x"}}}, .indicator = {"*"}}));
   ASSERT_TRUE(all.ok());
-  EXPECT_EQ(all->value, (Vec{1, 0, 0, 1, 1}));
+  EXPECT_EQ(all->value, (LineVec{1, 0, 0, 1, 1}));
 }
 
 TEST(Ranges, ByColumnAndOthersStay) {
@@ -47,7 +47,7 @@ TEST(Ranges, ByColumnAndOthersStay) {
                                                                       .range = {{"age", 20, 80}}}));
   ASSERT_TRUE(d.ok()) << d.error().message;
   ASSERT_TRUE(Preprocess({}, *d).ok());
-  EXPECT_EQ(d->value, (Vec{-1, 5, 1, 1, 6, 0, 1, 7, 1}));
+  EXPECT_EQ(d->value, (LineVec{-1, 5, 1, 1, 6, 0, 1, 7, 1}));
   auto both = ParseCsv("20,1\n", Layout({.range = {{"0", 20, 80}}}));
   PreprocessOptions o;
   o.lower = {0};
@@ -103,9 +103,9 @@ TEST(Persons, TheFirstRecordsAreKeptAlsoAcrossBatches) {
   const char* kText = "ann,1,0\nbob,2,1\nann,3,1\nann,4,1\nbob,5,0\ncy,6,0\nann,7,0\n";
   Dataset whole = *ParseCsv(kText, Layout({.person = "0"}));
   PersonLimit(2).Apply(whole);
-  EXPECT_EQ(whole.value, (Vec{1, 2, 3, 5, 6}));
+  EXPECT_EQ(whole.value, (LineVec{1, 2, 3, 5, 6}));
   PersonLimit limit(2);
-  Vec value;
+  LineVec value;
   LoadOptions o = Layout({.person = "0"});
   o.batch = 2;
   o.sink = [&](Dataset&& d) -> Status {

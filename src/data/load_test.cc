@@ -96,7 +96,7 @@ TEST(Libsvm, ReadsWhatTheFormatAllows) {
   EXPECT_EQ(d->features, 4u);
   EXPECT_TRUE(d->sparse());
   EXPECT_EQ(d->label, (Vec{1, -1, 3}));
-  EXPECT_EQ(d->value, (Vec{0.5, -0.2, 1, 0}));              // 1e-400 is below the smallest double
+  EXPECT_EQ(d->value, (LineVec{0.5, -0.2, 1, 0}));              // 1e-400 is below the smallest double
   EXPECT_EQ(d->column, (std::vector<std::uint32_t>{0, 2, 1, 3}));
   EXPECT_EQ(d->row_begin, (std::vector<std::uint64_t>{0, 2, 3, 4}));
 }
@@ -182,7 +182,7 @@ TEST(Csv, ReadsHeaderQuotesGroupsAndMissingFields) {
   ASSERT_TRUE(d.ok()) << d.error().message;
   EXPECT_FALSE(d->sparse());
   EXPECT_EQ(d->features, 2u);
-  EXPECT_EQ(d->value, (Vec{1.5, -7, 2, -7, 3, 4}));
+  EXPECT_EQ(d->value, (LineVec{1.5, -7, 2, -7, 3, 4}));
   EXPECT_EQ(d->label, (Vec{1, 0, 1}));
   EXPECT_EQ(d->group, (std::vector<std::uint32_t>{0, 1, 0}));
   EXPECT_EQ(d->group_name, (std::vector<std::string>{"north\n", "south"}));
@@ -193,11 +193,11 @@ TEST(Csv, ColumnsByNumberAndOtherSeparators) {
   o.csv = {.label = "0", .drop = {"2"}, .separator = ';'};
   const auto d = ParseCsv("1;2;3;4\n5;6;7;8\n", o);
   ASSERT_TRUE(d.ok()) << d.error().message;
-  EXPECT_EQ(d->value, (Vec{2, 4, 6, 8}));
+  EXPECT_EQ(d->value, (LineVec{2, 4, 6, 8}));
   EXPECT_EQ(d->label, (Vec{1, 5}));
   const auto last = ParseCsv("1,2,3\n4,5,6\n7,8,9\n", {.rows = 1, .skip = 1});
   ASSERT_TRUE(last.ok());
-  EXPECT_EQ(last->value, (Vec{4, 5}));
+  EXPECT_EQ(last->value, (LineVec{4, 5}));
   EXPECT_EQ(last->label, (Vec{6}));
 }
 
@@ -252,12 +252,12 @@ TEST(Idx, ReadsImagesAndLabels) {
   const auto d = ParseIdx(IdxImages(3, 1, 2, "\x00\xff\x01\x02\x03\x04"s), IdxLabels(3, "\x07\x00\x09"s));
   ASSERT_TRUE(d.ok()) << d.error().message;
   EXPECT_EQ(d->features, 2u);
-  EXPECT_EQ(d->value, (Vec{0, 255, 1, 2, 3, 4}));
+  EXPECT_EQ(d->value, (LineVec{0, 255, 1, 2, 3, 4}));
   EXPECT_EQ(d->label, (Vec{7, 0, 9}));
   const auto middle = ParseIdx(IdxImages(3, 1, 2, "\x00\xff\x01\x02\x03\x04"s), IdxLabels(3, "\x07\x00\x09"s),
                                {.features = 2, .rows = 1, .skip = 1});
   ASSERT_TRUE(middle.ok());
-  EXPECT_EQ(middle->value, (Vec{1, 2}));
+  EXPECT_EQ(middle->value, (LineVec{1, 2}));
 }
 
 TEST(Idx, RefusesWhatIsMalformedAndSaysWhereAndWhatToDo) {
@@ -367,7 +367,7 @@ TEST(Load, SeveralFilesAreOneGroupEach) {
   const auto d =
       Load({.file = dir.Put("a.csv", "1,2,0\n3,4,1\n"), .more = {dir.Put("b.csv.gz", Gzip("5,?,1\n"))}});
   ASSERT_TRUE(d.ok()) << d.error().message;
-  EXPECT_EQ(d->value, (Vec{1, 2, 3, 4, 5, 0}));
+  EXPECT_EQ(d->value, (LineVec{1, 2, 3, 4, 5, 0}));
   EXPECT_EQ(d->group, (std::vector<std::uint32_t>{0, 0, 1}));
   EXPECT_EQ(d->group_name, (std::vector<std::string>{"a.csv", "b.csv"}));
   const auto s = Load({.file = dir.Put("a", "1 3:1\n"), .more = {dir.Put("b", "1 5:1\n2\n")}});

@@ -92,7 +92,7 @@ Result<Dataset> MakeOnDemand(const SyntheticOptions& o, std::size_t first, const
     }
     TACIT_OK(Preprocess(pre, batch));
     all.label.insert(all.label.end(), batch.label.begin(), batch.label.end());
-    all.norm.insert(all.norm.end(), batch.norm.begin(), batch.norm.end());
+    all.norm.Append(batch.norm);
     all.group.insert(all.group.end(), batch.group.begin(), batch.group.end());
     all.features = batch.features;
     all.row_bound = batch.row_bound;

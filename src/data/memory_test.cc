@@ -17,7 +17,7 @@ TEST(Memory, DenseRowsAreReadWithWhatIsMissingFilled) {
   ASSERT_TRUE(offer.ok()) << offer.error().message;
   const auto d = LoadMemory("memory:a", {.missing = 7});
   ASSERT_TRUE(d.ok()) << d.error().message;
-  EXPECT_EQ(d->value, (std::vector<double>{1, 2, 7, 4}));
+  EXPECT_EQ(d->value, (LineVec{1, 2, 7, 4}));
   EXPECT_EQ(d->label, y);
   EXPECT_FALSE(d->sparse());
 }
@@ -31,7 +31,7 @@ TEST(Memory, SparseRowsCanBeginInTheMiddle) {
   ASSERT_TRUE(offer.ok()) << offer.error().message;
   const auto d = LoadMemory("memory:a", {.skip = 1});
   ASSERT_TRUE(d.ok());
-  EXPECT_EQ(d->value, (std::vector<double>{2, 3}));
+  EXPECT_EQ(d->value, (LineVec{2, 3}));
   EXPECT_EQ(d->column, (std::vector<std::uint32_t>{0, 2}));
   EXPECT_EQ(d->row_begin, (std::vector<std::uint64_t>{0, 0, 2}));
   EXPECT_FALSE(LoadMemory("memory:a", {.rows = 3, .skip = 1}).ok());

@@ -102,7 +102,7 @@ TEST(Partition, TheSeedDecides) {
 
 TEST(Partition, ByLabelIsStable) {
   const auto p = MakePartition({.split = Split::kByLabel, .clients = 3}, Numbered(9, 3, false));
-  EXPECT_EQ(p->data.value, (Vec{0, 3, 6, 1, 4, 7, 2, 5, 8}));
+  EXPECT_EQ(p->data.value, (LineVec{0, 3, 6, 1, 4, 7, 2, 5, 8}));
 }
 
 // 12 rows of each of 3 classes (row i is of class i mod 3): 2 of all classes and 5 of its own for each

@@ -119,7 +119,7 @@ class Ranges {
 };
 
 void MakeDense(Dataset& d) {
-  std::vector<double> dense(d.rows() * d.features, 0.0);
+  LineVec dense(d.rows() * d.features, 0.0);
   for (std::size_t i = 0; i < d.rows(); ++i) {
     const Row r = d.row(i);
     for (std::size_t k = 0; k < r.size; ++k) dense[i * d.features + r.index[k]] = r.value[k];
@@ -131,7 +131,7 @@ void MakeDense(Dataset& d) {
 
 void AddIntercept(Dataset& d) {
   const std::size_t n = d.rows();
-  std::vector<double> value;
+  LineVec value;
   value.reserve(d.value.size() + n);
   std::vector<std::uint32_t> column;
   if (d.sparse()) column.reserve(d.column.size() + n);
@@ -222,7 +222,7 @@ Status Preprocess(const PreprocessOptions& o, Dataset& d) {
     const Span row(d.value.data() + (r.value - d.value.data()), r.size);
     double norm = o.row_norm == RowNorm::kUnit ? ScaleTo(o.row_bound, row) : NormUp(row);
     if (o.row_norm == RowNorm::kClip && norm > o.row_bound) norm = ScaleTo(o.row_bound, row);
-    d.norm[i] = norm;
+    d.norm.Set(i, norm);
   }
   d.row_bound = o.row_norm == RowNorm::kNone ? std::numeric_limits<double>::infinity() : o.row_bound;
   for (double& y : d.label) y = MapLabel(o, y);

@@ -48,7 +48,7 @@ Dataset Dense(std::size_t features, Vec value, Vec label = {}) {
   Dataset d;
   d.features = features;
   d.label = label.empty() ? Vec(value.size() / features, 1.0) : std::move(label);
-  d.value = std::move(value);
+  d.value.assign(value.begin(), value.end());
   return d;
 }
 
@@ -137,7 +137,7 @@ TEST(Preprocess, InterceptOfASparseSetIsOneMoreEntryPerRow) {
   Dataset d = *ParseLibsvm("1 1:2 3:4\n-1\n1 2:8\n");
   ASSERT_TRUE(Preprocess({.scale = 0.5, .intercept = true}, d).ok());
   EXPECT_EQ(d.features, 4u);
-  EXPECT_EQ(d.value, (Vec{1, 2, 1, 1, 4, 1}));
+  EXPECT_EQ(d.value, (LineVec{1, 2, 1, 1, 4, 1}));
   EXPECT_EQ(d.column, (std::vector<std::uint32_t>{0, 2, 3, 3, 1, 3}));
   EXPECT_EQ(d.row_begin, (std::vector<std::uint64_t>{0, 3, 4, 6}));
 }
@@ -158,22 +158,22 @@ TEST(Preprocess, ASparseSetAndItsDenseCopyAgree) {
 TEST(Preprocess, RangesClampAndMapByPublicConstants) {
   Dataset d = Dense(2, {5, 0, 20, 50, -3, 200, kNan, 100});
   ASSERT_TRUE(Preprocess({.lower = {0, 0}, .upper = {10, 100}}, d).ok());
-  EXPECT_EQ(d.value, (Vec{0, -1, 1, 0, -1, 1, -1, 1}));
+  EXPECT_EQ(d.value, (LineVec{0, -1, 1, 0, -1, 1, -1, 1}));
   d = Dense(2, {5, 0, 20, 10});
   ASSERT_TRUE(
       Preprocess({.lower = {0}, .upper = {10}, .target = RangeTarget::kZeroToOne, .scale = 2}, d).ok());
-  EXPECT_EQ(d.value, (Vec{1, 0, 2, 2}));
+  EXPECT_EQ(d.value, (LineVec{1, 0, 2, 2}));
 }
 
 TEST(Preprocess, RangesKeepASparseSetSparseOnlyIfZeroStaysZero) {
   Dataset d = *ParseLibsvm("1 1:2\n-1 2:-9\n");
   ASSERT_TRUE(Preprocess({.lower = {-4}, .upper = {4}}, d).ok());
   EXPECT_TRUE(d.sparse());
-  EXPECT_EQ(d.value, (Vec{0.5, -1}));
+  EXPECT_EQ(d.value, (LineVec{0.5, -1}));
   d = *ParseLibsvm("1 1:2\n-1 2:-9\n");
   ASSERT_TRUE(Preprocess({.lower = {0}, .upper = {4}}, d).ok());
   EXPECT_FALSE(d.sparse());
-  EXPECT_EQ(d.value, (Vec{0, -1, -1, -1}));
+  EXPECT_EQ(d.value, (LineVec{0, -1, -1, -1}));
 }
 
 TEST(Preprocess, Labels) {
@@ -228,7 +228,7 @@ TEST(Preprocess, RefusesConstantsThatCannotWork) {
     const Status s = Preprocess(c.options, d);
     ASSERT_FALSE(s.ok());
     EXPECT_NE(s.error().message.find(c.expected), std::string::npos) << s.error().message;
-    EXPECT_EQ(d.value, (Vec{1, 2}));
+    EXPECT_EQ(d.value, (LineVec{1, 2}));
   }
 }
 

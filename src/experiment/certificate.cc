@@ -129,7 +129,8 @@ json Certificate(const RunResult& r, const Config& c) {
     per_client = json::array();
     for (const std::size_t noise : p.noise_of) per_client.push_back(Number(epsilon_of[noise]));
   }
-  const bool person = p.unit == "person", central = p.trust == "central";
+  // In a sum only models show what one client does.
+  const bool person = p.unit == "person", central = p.trust == "central" || p.secure;
   const char* protects =
       exposed ? "nothing: values are released as they are"
       : p.by_client()
@@ -164,8 +165,18 @@ json Certificate(const RunResult& r, const Config& c) {
           : "whether one record of one client is there, in everything that client sends during the whole run";
   // Every client knows its own turns. In samples of a fixed size they say something about the others'.
   const bool fixed = p.sampling.kind == SampleKind::kFixed;
-  const char* against =
-      exposed ? "nobody"
+  const std::string own_noise =
+      p.secure && p.secure->quorum().colluding > 0
+          ? fmt::format(", together with up to {} clients, who know their own noise",
+                        p.secure->quorum().colluding)
+          : std::string(", but not together with clients, who know their own noise (privacy.colluding = 0)");
+  const std::string against =
+      exposed    ? "nobody"
+      : p.secure ? "the server, which learns sums of all clients' updates with the noise they added and no "
+                   "update, and "
+                   "anyone who sees the models" +
+                       own_noise +
+                       ": no trusted party; the authority that certifies the clients must not be the server's"
       : p.secret() && fixed
           ? "every client by itself, and anyone who sees the models, but not clients who tell "
             "each other when they took part, not anyone who sees which clients the server "
@@ -214,6 +225,7 @@ json Certificate(const RunResult& r, const Config& c) {
         {"adjacency", Name(p.adjacency)},
         {"sampling", SamplingJson(p)},
         {"weights", WeightsJson(p)},
+        {"masked", MaskedJson(p)},
         {"per_client_epsilon", per_client},
         {"protects", p.by_records && !exposed ? fmt::format("{}; not how many records it has", protects)
                                               : std::string(protects)},
@@ -238,7 +250,8 @@ json Certificate(const RunResult& r, const Config& c) {
         {"record_bound", std::isfinite(p.record_bound) ? json(p.record_bound) : json(nullptr)},
         {"sensitivity", Number(sensitivity)},
         {"sensitivity_includes",
-         "floating-point error of the sums; the lattice adds its own rounding in each release"},
+         p.secure ? "floating-point error of squared lengths; integers are added exactly"
+                  : "floating-point error of the sums; the lattice adds its own rounding in each release"},
         {"composition", p.account ? "of all planned releases, fixed before the first: " + p.method
                                   : "exact Gaussian differential privacy, rounded up"},
         {"charged_before_release", true}}},
@@ -327,6 +340,14 @@ std::string CertificateText(const json& j) {
                                j.at("rounds").at("releases_each").get<std::size_t>(),
                                samples.at("coordinates").get<std::size_t>()));
   }
+  if (const json masked = p.value("masked", json(nullptr)); !masked.is_null())
+    line("aggregate",
+         fmt::format(
+             "masked: the server learns the sum only; noise by clients, of std {:.6g} each; survivors at "
+             "least {}, assumed colluding {}; {} of {} open a sum",
+             masked.at("noise_of_a_client").get<double>(), masked.at("survivors").get<std::size_t>(),
+             masked.at("colluding").get<std::size_t>(), masked.at("threshold").get<std::size_t>(),
+             j.at("clients").get<std::size_t>()));
   // Certificates of earlier versions know no persons.
   const json most = p.value("records_per_person", json(nullptr)),
              bound = p.value("person_bound", json(nullptr));

@@ -71,22 +71,30 @@ class Checkpoint {
   }
 
   // One client alone, in a process of its own; Standing::held is the answer that leaves with this checkpoint.
+  // sealed: what it sealed for a masked sum, or null.
   template <class Client>
   static Status SaveClient(const std::filesystem::path& file, const Sha256::Digest& config,
-                           const Standing& at, Client& client) {
+                           const Standing& at, Client& client, const Masked* sealed = nullptr) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     if constexpr (Resumable<Client>) out.PutAll(client.State());
+    if (sealed != nullptr) out.Put(static_cast<std::uint32_t>(sealed->bits_)), out.Put(sealed->value_);
     return out.Commit();
   }
   template <class Client>
   static Result<Standing> LoadClient(const std::filesystem::path& file, const Sha256::Digest& config,
-                                     std::size_t planned, Client& client) {
+                                     std::size_t planned, Client& client, Masked* sealed = nullptr) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
     Reader in;
     TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, 1, planned));
     bool ok = true;
     if constexpr (Resumable<Client>) ok = in.GetAll(client.State());
+    if (sealed != nullptr) {
+      std::uint32_t bits = 0;
+      ok = ok && in.Get(bits) && bits >= 8 && bits <= 64 && bits % 8 == 0 && in.Get(sealed->value_);
+      sealed->bits_ = bits;
+      sealed->covered_ = false;
+    }
     if (!ok || !in.rest.empty()) return NotOfThis(file.string());
     return at;
   }

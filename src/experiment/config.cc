@@ -166,9 +166,17 @@ std::vector<Section> Describe(Config& c) {
     s.Choice("person_bound", &c.privacy.person_bound, {"records", "sum"},
              "unit = person: the noise covers data.records_per_person records together, or the sum of a "
              "person's gradients at a client is clipped to clip");
-    s.Choice("trust", &c.privacy.trust, {"local", "central"},
+    s.Choice("trust", &c.privacy.trust, {"local", "central", "masked"},
              "local: every client noises what it sends, nobody is trusted; central: clients send clipped "
-             "updates to a server they trust, which noises their sum");
+             "updates to a server they trust, which noises their sum; masked: clients noise their sum "
+             "together, and masks let the server learn that alone (mechanism = discrete_gaussian)");
+    s.Count(
+        "survivors", &c.privacy.survivors, {.lower = 0, .upper = 1e6},
+        "masked: the fewest clients a sum may have, whose noise is what is charged for; more than half of "
+        "those who do not collude; 0: all");
+    s.Count("colluding", &c.privacy.colluding, {.lower = 0, .upper = 1e6},
+            "masked: clients who may tell the server their own noise, and do not keep to the protocol; the "
+            "others' noise is what is charged for");
     s.Choice("adjacency", &c.privacy.adjacency, {"replace-one", "add-remove", "zero-out"},
              "which data sets count as neighbours");
     s.Number("clip", &c.privacy.clip, kLength,
@@ -179,9 +187,11 @@ std::vector<Section> Describe(Config& c) {
              "to clip + "
              "clip_hessian times the length of its step");
     s.Choice(
-        "mechanism", &c.privacy.mechanism, {"lattice_gaussian", "gaussian", "priv-unit", "expose"},
-        "how values are released: exact integers, doubles (with a caveat), a client's update by PrivUnit and "
-        "ScalarDP (pure epsilon; unit = client, trust = local), or without noise (epsilon infinite)");
+        "mechanism", &c.privacy.mechanism,
+        {"lattice_gaussian", "gaussian", "discrete_gaussian", "priv-unit", "expose"},
+        "how values are released: exact integers, doubles (with a caveat), integers whose noise adds up over "
+        "clients (trust = masked), a client's update by PrivUnit and ScalarDP (pure epsilon; unit = client, "
+        "trust = local), or without noise (epsilon infinite)");
     s.Number(
         "length_share", &c.privacy.length_share, {.lower = 0, .upper = 0.99},
         "priv-unit: part of a message's epsilon that goes to the update's length, the rest to its direction; "

@@ -61,6 +61,7 @@ struct Config {
     std::vector<double> budgets;  // ε per client; empty: epsilon for everyone
     std::string unit = "record", person_bound = "records";
     std::string trust = "local";
+    std::size_t survivors = 0, colluding = 0;  // masked sums; survivors 0: all clients
     std::string adjacency = "replace-one";
     double clip = 1.0, clip_hessian = 0.25;
     std::string mechanism = "lattice_gaussian";

@@ -73,7 +73,7 @@ TEST(ParseConfig, EveryErrorNamesTheKeyTheValueThePlaceAndTheRemedy) {
       {"half a client", "[data]\nclients = 2.5", "data.clients = 2.5: must be a whole number"},
       {"no rounds", "[algorithm]\nrounds = 0", "algorithm.rounds = 0: must be in [1, 10000000]"},
       {"unknown choice", "[privacy]\nmechanism = \"lattice\"",
-       "must be one of lattice_gaussian, gaussian, priv-unit, expose"},
+       "must be one of lattice_gaussian, gaussian, discrete_gaussian, priv-unit, expose"},
       {"near choice", "[algorithm]\nmode = \"certifed\"", "did you mean certified?"},
       {"unknown algorithm", "[algorithm]\nname = \"fedavg\"",
        "algorithm.name = \"fedavg\": must be one of primal-dual"},

@@ -24,6 +24,10 @@ double MeanIterate(std::span<Client> clients, Vec& mean) {
   return consensus / static_cast<double>(clients.size());
 }
 
+inline NoiseSource NoiseOf(const Session& s) {
+  return s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)} : NoiseSource{};
+}
+
 // What does not depend on the runtime.
 class DriveLoop {
  public:
@@ -33,6 +37,25 @@ class DriveLoop {
 
   Status Run() {
     r_.threads = threads();
+    if (s_.ranks() != nullptr) r_.ranks = s_.ranks()->size();
+    Status done = Train();
+    if (s_.ranks() == nullptr) return done;
+    if (s_.ranks()->lost()) {
+      std::string what = done.error().message;
+      if (s_.vault != nullptr)
+        what += fmt::format(
+            "; what was released is in the ledger and the last checkpoint is whole: go on with "
+            "`tacit resume {}`, with or without mpirun",
+            r_.folder.string());
+      return Error{done.error().code, what};
+    }
+    // The others wait for an order, however this ended.
+    if (Status over = Dismiss(); done.ok() && !over.ok()) return over;
+    return done;
+  }
+
+ protected:
+  Status Train() {
     TACIT_TRY(const Standing from, Begin());
     if (from.rounds_done > 0) Returned();
     begin_ = std::chrono::steady_clock::now();
@@ -47,18 +70,17 @@ class DriveLoop {
       }
     }
     r_.seconds = from.seconds + Elapsed() - aside_;
+    TACIT_OK(Collect());
     r_.metrics = Measured();
     Average(r_.metrics);
     r_.model = mean_;
     return Ok{};
   }
 
- protected:
   DriveLoop(Session& s, RunResult& r)
       : s_(s),
         r_(r),
-        noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
-                                                      : NoiseSource{}),
+        noise_(NoiseOf(s)),
         mean_(s.plan.dim),
         charges_(PlannedCharges(s)),
         every_(s.config.experiment.trace_every != 0 ? s.config.experiment.trace_every
@@ -68,18 +90,15 @@ class DriveLoop {
   // The runtime's part.
   virtual unsigned threads() const = 0;
   virtual Status Go(std::size_t rounds_done, const Watcher&) = 0;  // all rounds that are left
+  virtual Status Collect() = 0;  // what Measured and Save need that is at other ranks
+  virtual Status Dismiss() = 0;  // the other ranks are done
   virtual Metrics Measured() = 0;  // the model into mean_, and what there is to say of it
   virtual Status Save(const Standing&) = 0;
   virtual Result<Standing> Load(std::size_t planned) = 0;
   virtual void Describe(nlohmann::json&) const {}  // adds to a line of the trace
-  virtual void Expect() {}  // the round that comes now will be traced
+  virtual Status Expect() { return Ok{}; }  // the round that comes now will be traced
   virtual void Returned() {}  // earlier processes made r_.rounds_done rounds
 
-  static unsigned Threads(const Session& s) {
-    if (s.hooks.threads != 0) return s.hooks.threads;
-    if (s.config.runtime.threads != 0) return static_cast<unsigned>(s.config.runtime.threads);
-    return std::max(1u, std::thread::hardware_concurrency());
-  }
   std::filesystem::path File(const char* name) const { return r_.folder / name; }
 
   Session& s_;
@@ -195,7 +214,7 @@ class DriveLoop {
   Status Before(std::uint32_t round) {
     if (s_.hooks.interrupt != nullptr && s_.hooks.interrupt->load())
       return Fail(Code::kInterrupted, "interrupted before round {} of {}", round, s_.plan.rounds);
-    if (Traced(r_.rounds_done)) Expect();
+    if (Traced(r_.rounds_done)) TACIT_OK(Expect());
     // A plan is durable as a whole before the first round.
     if (s_.vault == nullptr || s_.plan.account || r_.rounds_done < reserved_until_) return Ok{};
     // As many rounds again as were made: few writes, and a crash never costs more than was spent.
@@ -205,6 +224,10 @@ class DriveLoop {
       for (std::size_t k = r_.rounds_done; k < std::min(charges_[p].size(), reserved_until_); ++k)
         per_plan[p] = per_plan[p] + charges_[p][k];
     for (std::size_t i = 0; i < s_.plan.clients; ++i) ahead_[i] = per_plan[s_.plan.noise_of[i]];
+    // A sum of charges rounds up by its order. Other ranks cannot ask for the last bit, so they get a few
+    // more.
+    if (s_.ranks() != nullptr)
+      for (MuSquared& m : ahead_) m = MuSquared::Proven(MulUp(m.value(), 1 + 0x1p-40));
     return s_.book->Reserve(ahead_);
   }
 
@@ -231,6 +254,7 @@ class DriveLoop {
     }
     if (point) {
       const double before = Elapsed();
+      TACIT_OK(Collect());
       latest_ = Measured();
       r_.trace.emplace_back(report.round, *latest_);
       if (s_.vault != nullptr) {
@@ -260,6 +284,7 @@ class DriveLoop {
   Status Keep(bool finished) {
     if (s_.vault == nullptr) return Ok{};
     const double before = Elapsed();
+    TACIT_OK(Collect());
     Standing at{.rounds_done = r_.rounds_done,
                 .bytes_up = r_.bytes_up,
                 .bytes_down = r_.bytes_down,
@@ -314,8 +339,13 @@ class Drive final : public DriveLoop {
 
  public:
   Drive(Session& s, RunResult& r, typename A::Server& server, Cohort& clients, Participants& who)
-      : DriveLoop(s, r), server_(server), clients_(clients), who_(who), runtime_(Threads(s), noise_) {
+      : DriveLoop(s, r), server_(server), clients_(clients), who_(who), runtime_(ThreadsOf(s), noise_) {
     if (s.hooks.saw) runtime_.Observe(s.hooks.saw);
+    if constexpr (!kFar) {
+      if (s.ranks() == nullptr) return;
+      accounts_.emplace(*s.book, *s.ranks(), s.vault != nullptr);
+      runtime_.Split(*s.ranks(), *accounts_, Remembering().size());
+    }
   }
 
  private:
@@ -328,7 +358,19 @@ class Drive final : public DriveLoop {
     else
       return {};
   }
+  Status Collect() override {
+    if constexpr (kRemember) return runtime_.Collect(clients_);
+    return Ok{};
+  }
+  Status Dismiss() override { return runtime_.Dismiss(); }
+  Status Share() {
+    if constexpr (kRemember)
+      return runtime_.Share(clients_);
+    else
+      return runtime_.Share();
+  }
   Status Go(std::size_t done, const Watcher& watcher) override {
+    if (s_.ranks() != nullptr && done > 0) TACIT_OK(Share());
     if constexpr (kRemember || kFar)
       return done == 0 ? runtime_.Run(server_, clients_, who_, watcher)
                        : runtime_.Resume(server_, clients_, who_, watcher);
@@ -375,6 +417,17 @@ class Drive final : public DriveLoop {
   Cohort& clients_;
   Participants& who_;
   ThreadRuntime<A> runtime_;
+  std::optional<RankAccounts> accounts_;
 };
+
+// At a rank other than 0: `make` makes the clients that are served here.
+template <Coordinated A, class Make>
+Status Assist(Session& s, Make make) {
+  static_assert(Portable<typename A::Sum>, "a sum that other ranks go on with lists all of it in State()");
+  ThreadRuntime<A> runtime(ThreadsOf(s), NoiseOf(s));
+  RankAccounts accounts(*s.book, *s.ranks(), s.hooks.write_folder);
+  runtime.Split(*s.ranks(), accounts, Stateless<A> ? 0 : s.plan.clients);
+  return runtime.Attend(make);
+}
 
 }  // namespace tacit

@@ -17,7 +17,11 @@ class DriveNetwork final : public DriveLoop {
         peers_(peers),
         rounds_(rounds),
         who_(who),
-        runtime_(Threads(s), noise_) {}
+        runtime_(ThreadsOf(s), noise_) {
+    if (s.ranks() == nullptr) return;
+    accounts_.emplace(*s.book, *s.ranks(), s.vault != nullptr);
+    runtime_.Split(*s.ranks(), *accounts_, net_.graph);
+  }
 
  private:
   unsigned threads() const override { return runtime_.threads(); }
@@ -27,6 +31,8 @@ class DriveNetwork final : public DriveLoop {
     return done == 0 ? runtime_.Run(net_.graph, peers_, rounds_, who_, watcher)
                      : runtime_.Resume(net_.graph, peers_, rounds_, done, who_, watcher);
   }
+  Status Collect() override { return runtime_.Collect(peers_); }
+  Status Dismiss() override { return runtime_.Dismiss(); }
   Status Save(const Standing& at) override {
     return Checkpoint::SaveNetwork<A>(File("checkpoint"), ConfigDigest(s_.config), at, runtime_.notes(),
                                       peers_);
@@ -36,10 +42,12 @@ class DriveNetwork final : public DriveLoop {
   }
 
   // What the notes were before the round: the dual residual is about how far they move.
-  void Expect() override {
+  Status Expect() override {
+    TACIT_OK(Collect());
     before_.resize(peers_.size() * s_.plan.dim);
     for (std::size_t k = 0; k < peers_.size(); ++k) Copy(peers_[k].latest(), Before(k));
     expected_ = r_.rounds_done + 1;
+    return Ok{};
   }
   Span Before(std::size_t k) { return Span(before_).subspan(k * s_.plan.dim, s_.plan.dim); }
 
@@ -76,8 +84,18 @@ class DriveNetwork final : public DriveLoop {
   const std::vector<std::uint32_t>& rounds_;
   const RollCall& who_;
   GraphRuntime<A> runtime_;
+  std::optional<RankAccounts> accounts_;
   Vec before_;
   std::size_t expected_ = 0;      // the round, counted among those that run, that before_ is of
 };
+
+// At a rank other than 0: `make` makes the peers that are here.
+template <Networked A, class Make>
+Status AssistNetwork(Session& s, Make make, const std::vector<std::uint32_t>& rounds, const RollCall& who) {
+  GraphRuntime<A> runtime(ThreadsOf(s), NoiseOf(s));
+  RankAccounts accounts(*s.book, *s.ranks(), s.hooks.write_folder);
+  runtime.Split(*s.ranks(), accounts, s.plan.network->graph);
+  return runtime.Attend(s.plan.network->graph, make, rounds, who);
+}
 
 }  // namespace tacit

@@ -29,7 +29,7 @@ Status CheckApart(const Job& job, const Plan& plan) {
   if (plan.trust == "central")
     return Fail(Code::kUnsupported,
                 "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
-                "use privacy.trust = \"local\", or `tacit train` for a simulation");
+                "use privacy.trust = \"masked\" or \"local\", or `tacit train` for a simulation");
   if (c.experiment.oracle)
     return Fail(Code::kInvalidArgument,
                 "experiment.oracle = true: reads the private rows of all clients; leave it to simulations");
@@ -85,6 +85,16 @@ Status CheckJob(Job& job) {
   if (!c.network.file.empty())
     return Fail(Code::kInvalidArgument,
                 "network.file = \"{}\": a job names no files of its clients; leave it out", c.network.file);
+  // Of masked sums the fewest clients are charged for, so that the plan knows them.
+  if (c.privacy.trust == "masked") {
+    if (job.minimum != 0 && c.privacy.survivors != 0 && job.minimum != c.privacy.survivors)
+      return Fail(Code::kInvalidArgument,
+                  "serve.minimum = {} with privacy.survivors = {}: both are the fewest clients of a masked "
+                  "sum; leave "
+                  "one out",
+                  job.minimum, c.privacy.survivors);
+    if (c.privacy.survivors == 0) c.privacy.survivors = job.minimum;
+  }
   if (job.minimum > job.clients.size())
     return Fail(Code::kInvalidArgument, "serve.minimum = {}: there are {} clients; lower it", job.minimum,
                 job.clients.size());
@@ -199,6 +209,7 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
   reading.data.split = "blocks";
 
   Session s{.config = job.config, .hooks = hooks};
+  s.notary = own.notary;
   TACIT_TRY(s.site, ClientOf(job, own.name));
   TACIT_TRY(s.facts, FactsOf(job));
   s.plan = std::move(plan);
@@ -222,7 +233,7 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
   if (s.plan.by_records) SetWeights(s.plan, s.facts.records);
   TACIT_TRY(s.objective, BuildObjective(job.config, s.facts));
   TACIT_TRY(s.regularizer, BuildRegularizer(job.config));
-  if (!s.plan.randomizer) {
+  if (!s.plan.randomizer && !s.plan.secure) {
     TACIT_TRY(s.mechanism, MakeMechanism(job.config.privacy.mechanism));
   }
   if (job.noise_seed != 0) s.replay_seed = job.noise_seed;

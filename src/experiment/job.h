@@ -15,6 +15,7 @@
 namespace tacit {
 
 class Link;
+class Notary;
 class Site;
 
 // Up to 64 letters, digits, -, _ and dots, with a letter, digit or _ first.
@@ -47,6 +48,7 @@ struct Enrolment {
   std::string name;  // of its certificate
   std::string data;  // its rows: a file
   std::filesystem::path folder, ledger;
+  const Notary* notary = nullptr;  // for jobs with masked sums: by what it knows the others, and they it
 };
 struct SiteResult {
   std::size_t rounds = 0;  // answered

@@ -204,6 +204,34 @@ TEST_F(JobTest, WhatAJobCannotBeIsSaid) {
     EXPECT_NE(why(sets).find(part), std::string::npos) << part << " is not in: " << why(sets);
 }
 
+TEST_F(JobTest, TheMinimumOfAMaskedJobIsWhatItsPlanChargesFor) {
+  const std::vector<Assignment> masked = {{"privacy.unit", "client"},
+                                          {"privacy.trust", "masked"},
+                                          {"privacy.mechanism", "discrete_gaussian"},
+                                          {"algorithm.name", "dp-fedavg"},
+                                          {"algorithm.allocation", "static"},
+                                          {"serve.clients", R"(["north", "south", "east", "west", "mid"])"},
+                                          {"serve.records", "[6, 4, 4, 4, 4]"}};
+  const auto with = [&](std::vector<Assignment> more) {
+    more.insert(more.begin(), masked.begin(), masked.end());
+    return ParseJob(kJob, "job.toml", more);
+  };
+  const auto job = with({{"serve.minimum", "3"}});
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  const auto plan = PlanOf(*job), all = PlanOf(*with({}));
+  ASSERT_TRUE(plan.ok() && all.ok());
+  EXPECT_EQ(plan->secure->quorum().minimum, 3u);
+  EXPECT_EQ(all->secure->quorum().minimum, 5u);
+  EXPECT_GT(plan->secure->share(), all->secure->share());
+  EXPECT_EQ(PlanOf(*ParseJob(ToToml(*job), "offer.toml", {}))->secure->share(), plan->secure->share());
+  EXPECT_NE(PlanOf(*with({{"serve.minimum", "2"}})).error().message.find("3 at least"), std::string::npos);
+  EXPECT_FALSE(with({{"serve.minimum", "4"}, {"privacy.survivors", "3"}}).ok());
+  // Without certificates nobody knows whose keys are whose, and nothing is joined.
+  const auto alone = With(*job, [](Site&) { ADD_FAILURE() << "joined"; });
+  ASSERT_FALSE(alone.ok());
+  EXPECT_NE(alone.error().message.find("certificates"), std::string::npos) << alone.error().message;
+}
+
 TEST_F(JobTest, WhatClientsReadIsTheJob) {
   const Job job = Make({{"serve.deadline", "12.5"}, {"privacy.epsilon", "1.5"}});
   const auto back = ParseJob(ToToml(job), "offer.toml", {});

@@ -11,6 +11,7 @@
 #include "experiment/feedback_plan.h"
 #include "experiment/second_order_plan.h"
 #include "experiment/site.h"
+#include "runtime/mask_round.h"
 
 namespace tacit {
 namespace {
@@ -50,6 +51,25 @@ Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make mak
     SiteOf<A> site(s, client);
     TACIT_OK(site.Begin());
     return s.at_site(site);
+  } else if constexpr (IsMasked<typename A::Up>) {
+    if (s.link->roster() == nullptr)
+      return Fail(
+          Code::kUnsupported,
+          "privacy.trust = \"masked\": clients must know each other by certificates, which this runtime has "
+          "not; use `tacit serve` and `tacit join`");
+    const std::unique_ptr<Participants> who = WhoTakesPart(s);
+    const std::filesystem::path file = r.folder / "masks";
+    MaskedLink link(*s.link, s.plan.secure->quorum(), s.plan.secure->bits(),
+                    [&](const Bytes& bytes) { return KeepSecret(file, bytes); });
+    std::error_code ec;
+    if (s.resuming && std::filesystem::exists(file, ec)) {
+      TACIT_TRY(const std::string kept, ReadWhole(file));
+      TACIT_OK(link.Restore(std::as_bytes(std::span(kept))));
+    }
+    FarCohort far{.link = link, .count = static_cast<std::uint32_t>(s.plan.clients)};
+    const Status done = Drive<A, FarCohort>(s, r, server, far, *who).Run();
+    if (done.ok() && !r.interrupted) std::filesystem::remove(file, ec);
+    return done;
   } else {
     const std::unique_ptr<Participants> who = WhoTakesPart(s);
     FarCohort far{.link = *s.link, .count = static_cast<std::uint32_t>(s.plan.clients)};
@@ -62,6 +82,7 @@ Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make mak
 template <class A, class Make>
 Status DriveAll(Session& s, RunResult& r, typename A::Server& server, Make make) {
   if (s.at_site || s.link != nullptr) return DriveApart<A>(s, r, server, make);
+  if (s.aside()) return Assist<A>(s, make);
   const std::unique_ptr<Participants> who = WhoTakesPart(s);
   if constexpr (Stateless<A>) {
     TheseClients source(*who, make);
@@ -219,6 +240,7 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .variance = shared,
                .mechanism = s.mechanism.get(),
                .randomizer = s.plan.randomizer.get(),
+               .secure = s.plan.secure.get(),
                .expected = s.plan.secret() ? s.plan.expected_weight() : 0,
                .most = static_cast<std::uint32_t>(s.plan.clients),
                .everyone = s.plan.everyone,
@@ -269,6 +291,7 @@ Status Launch(Session& s, RunResult& r) {
   if (name == "isrl-dp") return LaunchIsrlDp(s, r);
   if (!s.plan.by_client()) return LaunchRecordFedAvg(s, r);
   if (s.plan.randomizer) return LaunchUnder<LocalUnit>(s, r);
+  if (s.plan.secure) return LaunchUnder<MaskedSums>(s, r);
   if (s.config.privacy.trust == "central") return LaunchUnder<TrustedServer>(s, r);
   return s.plan.by_records ? LaunchUnder<WeightedNoise>(s, r) : LaunchUnder<LocalNoise>(s, r);
 }

@@ -24,16 +24,19 @@ template <class A>
 Status Go(Session& s, RunResult& r, const typename A::Options& o) {
   const Problem problem = MakeProblem(s);
   TACIT_TRY(const Absences who, Absences::Of(s.config, s.plan.clients, s.plan.rounds));
-  std::vector<typename A::Peer> peers;
-  peers.reserve(s.plan.clients);
-  for (std::uint32_t k = 0; k < s.plan.clients; ++k) {
+  const auto make = [&](std::uint32_t k) {
     Holding own = HoldingOf(s, k);
     const auto& noise = s.plan.noise[s.plan.noise_of[k]];
     if constexpr (std::is_same_v<A, GradNfl>)
-      peers.emplace_back(std::move(own), problem, *s.mechanism, o, noise);
+      return typename A::Peer(std::move(own), problem, *s.mechanism, o, noise);
     else
-      peers.emplace_back(std::move(own), s.plan.network->graph.degree(k), problem, *s.mechanism, o, noise);
-  }
+      return
+          typename A::Peer(std::move(own), s.plan.network->graph.degree(k), problem, *s.mechanism, o, noise);
+  };
+  if (s.aside()) return AssistNetwork<A>(s, make, o.rounds, who);
+  std::vector<typename A::Peer> peers;
+  peers.reserve(s.plan.clients);
+  for (std::uint32_t k = 0; k < s.plan.clients; ++k) peers.push_back(make(k));
   return DriveNetwork<A>(s, r, peers, o.rounds, who).Run();
 }
 

@@ -267,6 +267,10 @@ Status CheckConstants(const Config& c) {
         "privacy.unit = \"client\": isrl-dp releases sums of records' gradients and protects one record; "
         "set privacy.unit = \"record\", or use fedexp, dp-fedavg or dp-scaffold");
   const bool by_unit = c.privacy.mechanism == "priv-unit", paper = c.algorithm.mode == "paper";
+  const bool masked = c.privacy.trust == "masked";
+  if (masked && paper)
+    return Fail(Code::kUnsupported,
+                "privacy.trust = \"masked\": no paper here states noise for masked sums; use certified mode");
   if (by_unit) {
     if (!by_client || c.privacy.trust != "local")
       return Fail(
@@ -307,6 +311,11 @@ Status CheckConstants(const Config& c) {
       return Fail(Code::kUnsupported,
                   "algorithm.weights = \"records\": is for Gaussian noise; leave it out with "
                   "privacy.mechanism = \"priv-unit\"");
+    if (masked)
+      return Fail(
+          Code::kUnsupported,
+          "algorithm.weights = \"records\": masked sums are of updates that all count alike; leave it out "
+          "with privacy.trust = \"masked\"");
     if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove))
       return Fail(
           Code::kUnsupported,
@@ -347,10 +356,10 @@ Status CheckConstants(const Config& c) {
   }
   if (!by_client && c.privacy.trust != "local")
     return Fail(Code::kUnsupported,
-                "privacy.trust = \"central\": {} with privacy.unit = \"{}\" has its noise at the clients; "
+                "privacy.trust = \"{}\": {} with privacy.unit = \"{}\" has its noise at the clients; "
                 "set trust to "
                 "local, or unit to client with fedexp, dp-fedavg or dp-scaffold",
-                c.algorithm.name, c.privacy.unit);
+                c.privacy.trust, c.algorithm.name, c.privacy.unit);
   if (by_client) {
     if (c.privacy.adjacency == Name(Adjacency::kAddOrRemove) &&
         (c.privacy.trust != "central" || c.algorithm.sampling != "poisson"))
@@ -384,10 +393,11 @@ Status CheckConstants(const Config& c) {
     if (!fedexp && c.algorithm.step != "corrected")
       return Fail(Code::kInvalidArgument, "algorithm.step = \"{}\": is for fedexp; leave it out with {}",
                   c.algorithm.step, c.algorithm.name);
-    if (c.privacy.trust == "central" && !c.privacy.budgets.empty())
+    if (c.privacy.trust != "local" && !c.privacy.budgets.empty())
       return Fail(Code::kUnsupported,
                   "privacy.budgets: one noise on the sum protects all clients alike; leave it out with "
-                  "privacy.trust = \"central\"");
+                  "privacy.trust = \"{}\"",
+                  c.privacy.trust);
     if (c.algorithm.mode == "paper" && !(c.algorithm.noise_multiplier > 0) && !by_unit &&
         c.privacy.mechanism != "expose")
       return Fail(
@@ -401,11 +411,12 @@ Status CheckConstants(const Config& c) {
           "algorithm.batch = {}, algorithm.proximal = {:g}: control variates are for full local steps; "
           "set both to 0 with dp-scaffold",
           c.algorithm.batch, c.algorithm.proximal);
-    if (c.algorithm.name == "fedexp" && c.algorithm.step == "naive" && c.privacy.trust == "central")
+    if (c.algorithm.name == "fedexp" && c.algorithm.step == "naive" && c.privacy.trust != "local")
       return Fail(
           Code::kUnsupported,
           "algorithm.step = \"naive\": is about squared lengths of noisy updates; with privacy.trust = "
-          "\"central\" nobody has them, so use corrected");
+          "\"{}\" nobody has them, so use corrected",
+          c.privacy.trust);
     if (c.model.penalty != "none")
       return Fail(
           Code::kUnsupported,
@@ -477,6 +488,12 @@ Result<Sampling> SamplingOf(const Config& c, std::size_t clients) {
                 "algorithm.sampling = \"{}\": is for Gaussian noise; use \"full\" with privacy.mechanism = "
                 "\"priv-unit\"",
                 a.sampling);
+  if (c.privacy.trust == "masked")
+    return Fail(
+        Code::kUnsupported,
+        "algorithm.sampling = \"{}\": who is asked for a masked sum is seen, so that a sample is worth "
+        "nothing, and noise is shared by all clients; use \"full\" with privacy.trust = \"masked\"",
+        a.sampling);
   if (a.mode != "certified")
     return Fail(
         Code::kUnsupported,
@@ -576,11 +593,12 @@ void CountTraffic(Plan& p) {
     const bool remember = control || local_noise;
     const std::size_t vectors = control ? 2 : 1;
     const std::size_t lengths = remember ? 2 : 1;  // vectors of a message, empty ones included
-    const std::size_t up = p.randomizer
-                               ? kFrameHeader + sizeof(std::uint32_t) + length + p.dim * sizeof(std::int32_t)
-                               : kFrameHeader + (local_noise ? 2 : 1) * length +
-                                     (local_noise ? vectors : 1) * p.released() * sizeof(double) +
-                                     (p.by_records && p.trust == "local" ? sizeof(double) : 0);
+    const std::size_t up =
+        p.randomizer ? kFrameHeader + sizeof(std::uint32_t) + length + p.dim * sizeof(std::int32_t)
+        : p.secure   ? kFrameHeader + sizeof(std::uint32_t) + length + p.released() * (p.secure->bits() / 8)
+                     : kFrameHeader + (local_noise ? 2 : 1) * length +
+                         (local_noise ? vectors : 1) * p.released() * sizeof(double) +
+                         (p.by_records && p.trust == "local" ? sizeof(double) : 0);
     const std::size_t empty = kFrameHeader + sizeof(std::uint32_t) + lengths * length +
                               (p.indicator > 0 ? sizeof(double) : 0),
                       full = empty + vectors * p.dim * sizeof(double);
@@ -651,6 +669,91 @@ Status PlanByUnit(const Config& c, Plan& p) {
   return Ok{};
 }
 
+// Half of how far apart two clients' terms can be, or how long one is: the clip, but where a squared length,
+// or whether it was clipped (0 or −κ), goes along.
+L2Bound TermOf(const Plan& p, L2Bound clip) {
+  const double x = MulUp(p.square, clip.value());
+  const double step = p.adjacency == Adjacency::kReplaceOne ? p.indicator / 2 : p.indicator;
+  return step > 0 ? L2Bound::Proven(SqrtUp(AddUp(MulUp(clip.value(), clip.value()), MulUp(step, step))))
+         : p.square == 0 ? clip
+         : p.adjacency == Adjacency::kReplaceOne
+             ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))
+             : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
+}
+
+// Sums that clients noise together and mask: one noise for all rounds, paid for as a whole. It is that of the
+// fewest clients a sum may have, less those who collude.
+Status PlanMasked(const Config& c, Plan& p) {
+  if ((c.algorithm.allocation == "geometric" && c.algorithm.ratio != 1) ||
+      (c.algorithm.allocation == "dynamic" && p.factor < 1))
+    return Fail(Code::kUnsupported,
+                "algorithm.allocation = \"{}\": masked sums have the same noise in every round; set static",
+                c.algorithm.allocation);
+  const Quorum quorum{
+      .clients = static_cast<std::uint32_t>(p.clients),
+      .minimum = static_cast<std::uint32_t>(c.privacy.survivors != 0 ? c.privacy.survivors : p.clients),
+      .colluding = static_cast<std::uint32_t>(c.privacy.colluding)};
+  TACIT_OK(quorum.Check());
+  const L2Bound clip = L2Bound::Proven(c.privacy.clip);
+  const Delta delta = Delta::Proven(p.delta);
+  if (c.algorithm.name == "fedexp") p.square = FreeSquare(clip);
+  if (c.algorithm.clip_quantile > 0)
+    p.indicator = ClipRule::Indicator(clip, c.algorithm.clip_share, p.adjacency);
+  const bool plain = p.square == 0 && p.indicator == 0;
+  const double more = std::max(MulUp(p.square, MulUp(clip.value(), clip.value())), p.indicator);
+  const L2Bound longest = L2Bound::Proven(AddUp(clip.value(), more));
+  const L2Bound term = TermOf(p, clip);
+  p.roundings = p.square > 0 ? EntrustedSum::Roundings(1, p.released()) : 0;
+  const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, 1, p.roundings);
+  const auto rounds = static_cast<double>(p.rounds), honest = static_cast<double>(quorum.honest());
+  const auto sum_with = [&](double share) -> Result<SecureSum> {
+    TACIT_TRY(const NoiseStd sigma, NoiseStd::Of(share));
+    return SecureSum::Make(quorum, sigma, longest);
+  };
+  const auto account_of = [&](const SecureSum& sum) -> Result<Accountant> {
+    Accountant account(p.adjacency);
+    TACIT_OK(account.Compose(sum.EventFor(charged, plain, p.released()), p.rounds));
+    return account;
+  };
+  Family family;  // by σ of a share over the sensitivity
+  family.account = [&](double x) -> Result<Accountant> {
+    TACIT_TRY(const SecureSum sum, sum_with(x * charged.value()));
+    return account_of(sum);
+  };
+  family.guess = std::sqrt(rounds / (2 * honest * ZcdpRho(Epsilon::Proven(p.epsilon), delta).value()));
+  family.low = family.guess / 1e4, family.high = family.guess * 1e4;
+  auto found = Calibrate(family, Epsilon::Proven(p.epsilon), delta);
+  if (!found.ok()) return Error{found.error().code, "privacy.epsilon: " + found.error().message};
+  TACIT_TRY(SecureSum sum, sum_with(found->value * charged.value()));
+  const double sigma = sum.share().value();
+  if (sigma * sigma * honest > c.algorithm.variance_cap)
+    return Fail(
+        Code::kBudget,
+        "algorithm.variance_cap = {:g}: a masked sum needs variance {:.6g} in every round; raise it or "
+        "privacy.epsilon, or lower algorithm.rounds",
+        c.algorithm.variance_cap, sigma * sigma * honest);
+  TACIT_TRY(p.account, account_of(sum));
+  TACIT_OK(StateAccount(p));
+  const double rho = ZcdpCost(sum.EventFor(charged, plain, p.released())).value();
+  p.zcdp_epsilon = ZcdpEpsilon(Rho::Proven(rho * rounds * (1 + 1e-12)), delta);
+  p.secure = std::make_shared<const SecureSum>(std::move(sum));
+  p.mu_budget = kInf;
+  p.units = 1;
+  p.record_bound = term.value();
+  p.sensitivity = charged.value();
+  p.noise.push_back(std::make_shared<const NoisePlan>(p.rounds, p.secure->share()));
+  p.noise_of.assign(p.clients, 0);
+  p.budgets.assign(p.clients, MuSquared::Proven(kInf));
+  for (std::uint32_t t = 1; t <= p.rounds; ++t)
+    p.schedule.push_back({.round = t,
+                          .share = 1 / rounds,
+                          .mu = kInf,
+                          .sigma = sigma,
+                          .noise_on_mean = sigma / std::sqrt(static_cast<double>(p.clients))});
+  CountTraffic(p);
+  return Ok{};
+}
+
 }  // namespace
 
 // Keys that change what is trained on, or sent, and that a method without them would ignore in silence.
@@ -672,6 +775,21 @@ static Status CheckUse(const Config& c) {
     return Fail(Code::kUnsupported,
                 "model.weight_rule = \"{}\": is for methods without a server in paper mode; set model.weight",
                 c.model.weight_rule);
+  const bool masked = c.privacy.trust == "masked";
+  if (masked != (c.privacy.mechanism == "discrete_gaussian"))
+    return Fail(
+        Code::kInvalidArgument, "privacy.mechanism = \"{}\" with privacy.trust = \"{}\": {}",
+        c.privacy.mechanism, c.privacy.trust,
+        masked ? "of noise that clients add up, only that of discrete Gaussians is proved; set mechanism to "
+                 "discrete_gaussian"
+               : "discrete Gaussians are for noise that clients add up; set trust to masked, or mechanism "
+                 "to lattice_gaussian");
+  if (!masked && (c.privacy.survivors != 0 || c.privacy.colluding != 0))
+    return Fail(
+        Code::kInvalidArgument,
+        "privacy.survivors = {}, privacy.colluding = {}: are for privacy.trust = \"masked\"; set that, or "
+        "leave them out",
+        c.privacy.survivors, c.privacy.colluding);
   if (c.privacy.mechanism != "priv-unit" &&
       (c.privacy.length_share != 0 || !c.privacy.split.empty() || c.privacy.cap != "best"))
     return Fail(
@@ -818,8 +936,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
         "algorithm.gamma = {:g}: with strong convexity {:g} the method does not contract (factor {:g}); "
         "lower it to at most {:g}",
         p.gamma, p.mu_f, p.factor, p.gamma_max);
-  if (c.privacy.mechanism == "priv-unit") {
-    TACIT_OK(PlanByUnit(c, p));
+  if (c.privacy.mechanism == "priv-unit" || c.privacy.trust == "masked") {
+    TACIT_OK(c.privacy.trust == "masked" ? PlanMasked(c, p) : PlanByUnit(c, p));
     return p;
   }
   TACIT_TRY(const auto mechanism, MakeMechanism(c.privacy.mechanism));
@@ -852,16 +970,8 @@ Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
            "bound what one of them changes; lower it, or raise data.clients",
            facts.rows, most);
   if (most > std::size_t{1} << 30) return too_many;
-  // Half of how far apart two terms can be, or how long one is: the clip, but where a squared length, or
-  // whether it was clipped (0 or −κ), goes along.
   const double x = MulUp(p.square, clip.value());
-  const double step = p.adjacency == Adjacency::kReplaceOne ? p.indicator / 2 : p.indicator;
-  const L2Bound term =
-      step > 0        ? L2Bound::Proven(SqrtUp(AddUp(MulUp(clip.value(), clip.value()), MulUp(step, step))))
-      : p.square == 0 ? clip
-      : p.adjacency == Adjacency::kReplaceOne
-          ? L2Bound::Proven(MulUp(clip.value(), SquareFactor(x)))
-          : L2Bound::Proven(MulUp(clip.value(), SqrtUp(AddUp(1.0, MulUp(x, x)))));
+  const L2Bound term = TermOf(p, clip);
   const L2Bound charged = Bounded::Sensitivity(p.adjacency, term, most,
                                                by_client ? p.roundings
                                                : by_sum  ? most + 1

@@ -67,7 +67,9 @@ struct SecondOrderPlan;  // second_order_plan.h
 struct Plan {
   std::string algorithm, paper, mode, mechanism, unit;
   bool clipped = true;  // the clip is enforced; false: a paper assumes it
-  std::string trust = "local";  // central: a trusted server noises the sum over all clients
+  // central: a trusted server noises the sum over all clients; masked: they do it together, and the server
+  // learns that sum alone
+  std::string trust = "local";
   Adjacency adjacency = Adjacency::kReplaceOne;
   std::size_t rounds = 0, clients = 0, rows = 0, dim = 0;
   double epsilon = 0, delta = 0;  // asked for (paper mode: claimed)
@@ -111,6 +113,7 @@ struct Plan {
   std::shared_ptr<const LocalRandomizer> randomizer;
   double pure_epsilon = kInf;
   std::vector<double> split;  // paper mode: ε0, ε1, ε2 of a message as stated
+  std::shared_ptr<const SecureSum> secure;  // masked sums: σ of the schedule is that of one client's share
   std::string method;  // how certified_epsilon was found, where there is an account
   std::size_t roundings = 0;  // unit = client: of a term's way into the sum
   double square = 0;  // weight of the squared length that travels with an update; 0: none does

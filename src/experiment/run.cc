@@ -18,6 +18,7 @@
 #include "experiment/session.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
+#include "runtime/ranks.h"
 
 namespace tacit {
 
@@ -187,10 +188,11 @@ void NoteCharges(Session& s, std::size_t rounds) {
   }
 }
 
-// resume: a folder to go on with, or empty. apart: this is the server of clients elsewhere, or null.
-Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume,
-                          const Apart* apart) {
-  Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
+// Everything before the first round. real: the shape of the data that were found.
+Status Prepare(Session& s, RunResult& r, FolderLock& lock, PublicFacts& real, const fs::path& resume,
+               const Apart* apart) {
+  const Config& config = s.config;
+  const TrainHooks& hooks = s.hooks;
   s.replay_seed = hooks.noise_seed;
   auto planned = FactsWithoutData(config);
   if (apart != nullptr) {
@@ -234,7 +236,7 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
     }
     if (hooks.planned) hooks.planned(s.plan);
   }
-  PublicFacts real = s.facts;
+  real = s.facts;
   if (apart == nullptr) {
     TACIT_TRY(s.partition, LoadPartition(config, s.facts));
     real = FactsOf(s.partition, s.facts.classes);
@@ -259,10 +261,10 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   if (config.model.weight_rule == "data")
     weighted.model.weight = WeightFromData(s.partition.data, s.plan.clients);
   TACIT_TRY(s.regularizer, BuildRegularizer(weighted));
-  if (!s.plan.randomizer) {
+  if (!s.plan.randomizer && !s.plan.secure) {
     TACIT_TRY(s.mechanism, MakeMechanism(config.privacy.mechanism));
   }
-  if (!config.data.test.empty()) {
+  if (!config.data.test.empty() && !s.aside()) {
     PublicFacts shape = s.facts;
     TACIT_TRY(s.test, LoadSource(config, config.data.test, Role::kTest, shape));
     if (s.test->features != s.facts.features)
@@ -270,21 +272,19 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
                   "data.test = \"{}\": has {} features and the training data {}; set data.features",
                   config.data.test, s.test->features, s.facts.features);
   }
-  if (config.experiment.oracle) {
+  if (config.experiment.oracle && !s.aside()) {
     s.oracle = std::make_unique<Oracle>(s.partition, *s.objective, *s.regularizer, config.model.l2,
                                         ProblemKey(config));
     TACIT_OK(s.oracle->Prepare());
   }
 
-  RunResult r;
-  FolderLock lock;
   if (s.plan.secret())
     s.sampler = std::make_unique<SecretSampler>(
         s.plan.sampling, static_cast<std::uint32_t>(s.plan.clients),
         config.privacy.noise == "replayable" ? std::optional(ReplaySeed(s)) : std::nullopt);
   s.book = s.plan.account ? std::make_unique<LedgerBook>(s.plan.clients, *s.plan.account, s.sampler.get())
                           : std::make_unique<LedgerBook>(s.plan.budgets, s.plan.adjacency);
-  if (hooks.write_folder) {
+  if (hooks.write_folder && !s.aside()) {
     if (s.resuming) {
       r.folder = resume;
     } else if (apart != nullptr) {
@@ -323,8 +323,41 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   } else {
     r.run = config.experiment.name.empty() ? config.algorithm.name : config.experiment.name;
   }
+  return Ok{};
+}
+
+// What all ranks of a run must have found alike: rows and, where noise is replayable, what they hold.
+Sha256::Digest FoundDigest(Session& s, const PublicFacts& real) {
+  Sha256 hash;
+  hash.Add(fmt::format("{} rows, {} features, {} clients", real.rows, real.features, real.clients));
+  for (const std::size_t n : real.records) hash.Add(fmt::format(",{}", n));
+  if (s.config.privacy.noise == "replayable") {
+    s.replay_seed = ReplaySeed(s);  // all rows are read for it, once
+    hash.Add(fmt::format(" seed {}", *s.replay_seed));
+  }
+  return hash.Finish();
+}
+
+// resume: a folder to go on with, or empty. apart: this is the server of clients elsewhere, or null.
+Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const fs::path& resume,
+                          const Apart* apart) {
+  Session s{.config = config, .hooks = hooks, .resuming = !resume.empty()};
+  RunResult r;
+  FolderLock lock;
+  PublicFacts real;
+  std::error_code ec;
+  if (s.ranks() == nullptr) {
+    TACIT_OK(Prepare(s, r, lock, real, resume, apart));
+  } else {
+    TACIT_OK(
+        s.ranks()->Agree(Ok{}, ConfigDigest(config), "is of another version, or has another experiment"));
+    const Status ready = Prepare(s, r, lock, real, resume, apart);
+    TACIT_OK(s.ranks()->Agree(ready, ready.ok() ? FoundDigest(s, real) : Sha256::Digest{},
+                              "has found other data"));
+  }
 
   TACIT_OK(Launch(s, r));
+  if (s.aside()) return r;
 
   std::vector<std::size_t> records = real.records;
   records.resize(s.plan.clients);
@@ -466,6 +499,14 @@ json WeightsJson(const Plan& p) {
           {"total", p.weights.empty() ? json(nullptr) : json(p.everyone)}};
 }
 
+json MaskedJson(const Plan& p) {
+  if (!p.secure) return nullptr;
+  const Quorum& q = p.secure->quorum();
+  return {{"survivors", q.minimum},     {"colluding", q.colluding},
+          {"threshold", q.threshold()}, {"grid_exponent", p.secure->grid_exponent()},
+          {"bits", p.secure->bits()},   {"noise_of_a_client", p.secure->share().value()}};
+}
+
 std::string PlanEvents(const Plan& p) {
   return p.account ? WriteEvents(*p.account, Delta::Proven(p.delta)) : "";
 }
@@ -552,6 +593,7 @@ json ToJson(const RunResult& r, const Config& c) {
           // How long a run took tells how many took part, or how many records a sample had.
           {"seconds", r.plan.secret() || poisson ? json(nullptr) : json(r.seconds)},
           {"threads", r.threads},
+          {"ranks", r.ranks},
           {"model_sha256", r.model_sha256}};
 }
 
@@ -618,6 +660,7 @@ json ToJson(const Plan& p) {
           {"adjacency", Name(p.adjacency)},
           {"sampling", SamplingJson(p)},
           {"weights", WeightsJson(p)},
+          {"masked", MaskedJson(p)},
           {"network", NetworkJson(p)},
           {"feedback", FeedbackWithTheory(p)},
           {"second_order", SecondOrderJson(p)},

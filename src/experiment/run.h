@@ -16,6 +16,8 @@
 
 namespace tacit {
 
+class Ranks;
+
 // Metrics that apply to a run; each is absent where it does not.
 struct Metrics {
   std::optional<double> loss, accuracy;                  // on the test set, or through the oracle
@@ -48,6 +50,10 @@ struct TrainHooks {
   // The released numbers of every message that a client sends, in the order of its fields; by several threads
   // at once, where there are several.
   std::function<void(std::uint32_t client, View released)> saw;
+  // The processes of a run that is divided between several (runtime/ranks.h); all call Train or Resume with
+  // the same config. Rank 0 gets the result, the others an empty one; folder, progress and metrics are rank
+  // 0's.
+  Ranks* ranks = nullptr;
 };
 
 struct RunResult {
@@ -65,7 +71,8 @@ struct RunResult {
   std::size_t bytes_up = 0, bytes_down = 0;
   Answers answers;  // of all rounds
   double seconds = 0;  // training alone
-  unsigned threads = 1;
+  unsigned threads = 1;  // of each rank
+  unsigned ranks = 1;
   Vec model;
   std::string model_sha256;
   std::vector<std::pair<std::uint32_t, Metrics>> trace;
@@ -94,6 +101,7 @@ nlohmann::json Missed(const Answers&);
 nlohmann::json SamplingJson(const Plan&);
 nlohmann::json AccountJson(const Plan&);
 nlohmann::json WeightsJson(const Plan&);  // null: all the same; its figures are null before they are known
+nlohmann::json MaskedJson(const Plan&);  // null: sums are not masked
 nlohmann::json NetworkJson(const Plan&);  // null: there is a server
 nlohmann::json FeedbackJson(const Plan&);  // null: no error feedback; without the theory's figures
 nlohmann::json SecondOrderJson(const Plan&);  // null where rounds are not on samples of records

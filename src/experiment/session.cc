@@ -1,10 +1,14 @@
 #include "experiment/session.h"
 
+#include <sched.h>
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "experiment/network_plan.h"
+#include "runtime/ranks.h"
 
 namespace tacit {
 namespace {
@@ -30,6 +34,8 @@ std::string Shaping(Config c) {
 
 }  // namespace
 
+bool Session::aside() const { return ranks() != nullptr && !ranks()->first(); }
+
 std::uint64_t ReplaySeed(const Session& s) {
   if (s.replay_seed) return *s.replay_seed;
   const Dataset& d = s.partition.data;
@@ -54,6 +60,20 @@ std::uint64_t ReplaySeed(const Session& s) {
   std::uint64_t seed = 0;
   std::memcpy(&seed, digest.data(), sizeof seed);
   return seed;
+}
+
+unsigned ThreadsOf(const Session& s) {
+  if (s.hooks.threads != 0) return s.hooks.threads;
+  if (s.config.runtime.threads != 0) return static_cast<unsigned>(s.config.runtime.threads);
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  if (s.ranks() == nullptr) return cores;
+  // Whoever starts several processes on a machine may have bound each to its cores; if not, they share.
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  unsigned bound =
+      sched_getaffinity(0, sizeof mine, &mine) == 0 ? static_cast<unsigned>(CPU_COUNT(&mine)) : cores;
+  cores = std::max(1u, cores / std::max(1u, s.ranks()->neighbours()));
+  return bound < cores || bound == 0 ? std::max(1u, bound) : cores;
 }
 
 Sha256::Digest ConfigDigest(const Config& c) {

@@ -18,6 +18,7 @@
 namespace tacit {
 
 class Link;
+class Notary;
 class Site;
 
 struct Session {
@@ -45,12 +46,18 @@ struct Session {
   Link* link = nullptr;
   std::function<Status(Site&)> at_site = {};
   std::uint32_t site = 0;  // which client this is
+  const Notary* notary = nullptr;  // what it signs with, where sums are masked
   std::filesystem::path folder = {};  // where it keeps its checkpoint
+  // A run that is divided between several processes, of which this is one; null: there is no other.
+  Ranks* ranks() const { return hooks.ranks; }
+  bool aside() const;  // this is not rank 0: clients, and nothing else
 };
 
 // Seed of replayable noise: named by everything that shapes the run, the data included. The same run again
 // draws the same noise, and no other run does, so that two runs never share noise that could be cancelled.
 std::uint64_t ReplaySeed(const Session&);
+// How many threads this process has for the run: as asked, or one for each core that is this rank's.
+unsigned ThreadsOf(const Session&);
 // Of everything that shapes a run, the data apart.
 Sha256::Digest ConfigDigest(const Config&);
 Metrics Measure(Session&, View mean_model, std::optional<double> consensus);

@@ -1,8 +1,15 @@
 #include "experiment/site.h"
 
+#include "experiment/files.h"
 #include "experiment/second_order_plan.h"
 
 namespace tacit {
+
+Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes) {
+  TACIT_TRY(AtomicFile out, AtomicFile::Create(file, AtomicFile::Access::kOwnerOnly));
+  TACIT_OK(out.Write({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  return out.Commit();
+}
 
 Site::Site(Session& s)
     : s_(s),
@@ -19,7 +26,8 @@ std::filesystem::path Site::File() const { return s_.folder / "checkpoint"; }
 
 std::size_t Site::most_bytes() const {
   const std::size_t lengths[] = {s_.plan.dim, s_.plan.dim, 0, 0};      // no broadcast has more vectors
-  return MostBytes(lengths, 0);
+  // Under masks keys, certificates and signatures of all clients, and a letter from each.
+  return MostBytes(lengths, 0) + (s_.plan.secure ? (std::size_t{1} << 14) * (s_.plan.clients + 1) : 0);
 }
 
 std::string Site::Pack(const Stored& one) {
@@ -42,7 +50,21 @@ Result<Site::Stored> Site::Unpack(const std::string& text) {
   return one;
 }
 
+Status Site::BeginMasks() {
+  if (kept() == nullptr) return Ok{};
+  if (s_.notary == nullptr)
+    return Fail(Code::kUnsupported,
+                "privacy.trust = \"masked\": clients must know each other by certificates; use `tacit join`");
+  const std::filesystem::path file = s_.folder / "masks";
+  masks_ = std::make_unique<MaskClient>(s_.site, s_.plan.secure->quorum(), *s_.notary,
+                                        [file](const Bytes& bytes) { return KeepSecret(file, bytes); });
+  const auto held = ReadWhole(file);
+  if (!held.ok() && held.error().code != Code::kNotFound) return held.error();
+  return held.ok() ? masks_->Restore(std::as_bytes(std::span(*held))) : Status(Ok{});
+}
+
 Status Site::Begin() {
+  TACIT_OK(BeginMasks());
   const std::size_t planned = s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0;
   auto found = Load(planned);
   if (!found.ok() && found.error().code != Code::kNotFound) return found.error();
@@ -52,6 +74,13 @@ Status Site::Begin() {
     at_ = *std::move(found);
     TACIT_TRY(answered_, Unpack(at_.held));
   }
+  // A round's first step is durable before its update is sealed.
+  if (masks_ != nullptr && masks_->round() < answered_.round)
+    return Fail(
+        Code::kInvalidArgument,
+        "{}: is gone, or older than the checkpoint of round {}, and a sum could be opened twice; put the "
+        "newest back, or leave this job",
+        (s_.folder / "masks").string(), answered_.round);
   // An answer is in both ledgers before it leaves, and after its checkpoint is durable.
   const std::uint64_t left = std::max(s_.run_vault->rounds_released(), s_.data_ledger->rounds_released());
   if (at_.rounds_done < left)
@@ -108,6 +137,19 @@ Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down)
   at_ = std::move(next);
   answered_ = std::move(stored);
   return answered_.reply;
+}
+
+Result<Bytes> Site::Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question) {
+  if (step == 0 && masks_ != nullptr)
+    return Fail(Code::kMalformed,
+                "the server asks for an update without masks, and this job has masked sums; refused");
+  if (step != 0 && masks_ == nullptr)
+    return Fail(Code::kMalformed, "the server asks for a masked update, and this job has none; refused");
+  if (step == 0) return Answer(round, question);
+  return masks_->Answer(round, step, question, [&](std::span<const std::byte> down) -> Result<Masked> {
+    TACIT_TRY([[maybe_unused]] const Bytes none, Answer(round, down));  // computed, paid and kept, once
+    return *kept();
+  });
 }
 
 // A server that was killed after the last round asks for that again, so what it says in the end is not kept.

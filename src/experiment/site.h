@@ -8,9 +8,13 @@
 #include "experiment/checkpoint.h"
 #include "experiment/session.h"
 #include "runtime/link.h"
+#include "runtime/mask_round.h"
 #include "runtime/threads.h"
 
 namespace tacit {
+
+// Durable, and for its owner alone.
+Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes);
 
 class Site {
  public:
@@ -23,6 +27,9 @@ class Site {
   // The answer to a broadcast. A round that was answered is answered with the same bytes; a round before
   // that, or the same round with another broadcast, is refused: it would be a second release.
   Result<Bytes> Answer(std::uint32_t round, std::span<const std::byte> down);
+  // The same for a step of a round under masks (runtime/mask_round.h), where the job has such rounds; step 0
+  // is a round that is one.
+  Result<Bytes> Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question);
   // What is left to say after the last round; nothing private, and it costs nothing.
   Result<Bytes> Leave(std::span<const std::byte> down);
 
@@ -36,6 +43,7 @@ class Site {
   virtual Result<Bytes> Depart(std::span<const std::byte> down) = 0;
   virtual Status Save(const Standing&) = 0;
   virtual Result<Standing> Load(std::size_t planned) = 0;  // kNotFound: there is none
+  virtual const Masked* kept() const { return nullptr; }  // what was sealed in the last round; null: no masks
 
   // Whether a field of a broadcast is one that a client can work with: its code may index by it.
   template <class T> bool Fits(const Public<T>&) const { return true; }
@@ -67,12 +75,14 @@ class Site {
   static std::string Pack(const Stored&);
   static Result<Stored> Unpack(const std::string&);
   Status Reserve();
+  Status BeginMasks();
 
   std::size_t broadcast_ = 0;  // another length a broadcast may have; 0: none
   std::vector<MuSquared> charges_;  // of the rounds, as planned
   std::size_t reserved_until_ = 0;
   Standing at_;
   Stored answered_;
+  std::unique_ptr<MaskClient> masks_;  // null: no masks
 };
 
 template <Coordinated A>
@@ -91,6 +101,10 @@ class SiteOf final : public Site {
       rng_->Rekey({*noise_.replay_seed, Purpose::kNoise, s_.site, s_.plan.schedule[place].round});
     Reply<A> reply;
     TACIT_OK(client_.Round(down, reply.up, scratch_));
+    if constexpr (IsMasked<typename A::Up>) {  // leaves under masks alone
+      kept_ = std::move(reply.up.update);
+      return Bytes();
+    }
     SetIterate(reply);
     return Codec::Encode(reply);
   }
@@ -107,13 +121,17 @@ class SiteOf final : public Site {
       m.iterate.Mutable().assign(client_.iterate().begin(), client_.iterate().end());
   }
   Status Save(const Standing& at) override {
-    return Checkpoint::SaveClient(File(), ConfigDigest(s_.config), at, client_);
+    return Checkpoint::SaveClient(File(), ConfigDigest(s_.config), at, client_,
+                                  IsMasked<typename A::Up> ? &kept_ : nullptr);
   }
   Result<Standing> Load(std::size_t planned) override {
-    return Checkpoint::LoadClient(File(), ConfigDigest(s_.config), planned, client_);
+    return Checkpoint::LoadClient(File(), ConfigDigest(s_.config), planned, client_,
+                                  IsMasked<typename A::Up> ? &kept_ : nullptr);
   }
+  const Masked* kept() const override { return IsMasked<typename A::Up> ? &kept_ : nullptr; }
 
   typename A::Client& client_;
+  Masked kept_;
   std::optional<NoiseRng> rng_;
   Scratch scratch_;
 };

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 
 #include "core/sha256.h"
 #include "experiment/toml_values.h"
+#include "runtime/ranks.h"
 
 namespace tacit {
 namespace {
@@ -420,8 +422,92 @@ static void AddTraced(const std::vector<std::string>& asked, const RunResult& ru
   }
 }
 
+// The line of a cell in results.jsonl, or nothing where it was interrupted.
+static Result<json> RunCell(const Sweep& sweep, const Cell& cell, const Runner& run,
+                            const TrainHooks& hooks) {
+  auto ran = run(cell.config, hooks);
+  if (!ran.ok()) {
+    std::string where;
+    for (std::size_t a = 0; a < sweep.axes.size(); ++a)
+      where += fmt::format("{} = {}, ", sweep.axes[a].key, ToText(cell.at[a]));
+    return Error{ran.error().code, fmt::format("at {}seed {}: {}", where, cell.seed, ran.error().message)};
+  }
+  if (ran->interrupted) return json();
+  json at = json::object();
+  for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
+  json outcome = ToJson(*ran, cell.config);
+  AddTraced(sweep.metrics, *ran, outcome["metrics"]);
+  return json{{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", outcome}};
+}
+
+static unsigned Jobs(const SweepHooks& hooks, std::size_t most) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  unsigned jobs = hooks.jobs;
+  if (jobs == 0) jobs = hooks.ranks == nullptr ? cores : std::max(1u, cores / hooks.ranks->neighbours());
+  return static_cast<unsigned>(std::min<std::size_t>(jobs, most));
+}
+
+// A rank other than 0: asks for a cell whenever one of its workers is free, and sends what comes of it.
+static Status AssistSweep(const Sweep& sweep, const std::vector<Cell>& cells, const SweepHooks& hooks) {
+  Ranks& ranks = *hooks.ranks;
+  std::mutex mutex;
+  std::condition_variable ready;
+  std::vector<Result<json>> done;
+  std::vector<std::jthread> workers;
+  const unsigned jobs = Jobs(hooks, cells.size());
+  TrainHooks train;
+  train.write_folder = false;
+  bool over = false;
+  for (unsigned running = 0; !over || running > 0;) {
+    while (!over && running < jobs) {
+      Parcel want;
+      TACIT_OK(ranks.Send(0, Ranks::About::kStatus, want));
+      TACIT_TRY(Parcel given, ranks.Receive(0, Ranks::About::kCommand));
+      std::uint64_t k = 0;
+      if (!given.Get(k)) return LostThread();
+      over = k >= cells.size();
+      if (over) break;
+      ++running;
+      workers.emplace_back([&, k] {
+        auto line = RunCell(sweep, cells[k], hooks.run, train);
+        const std::lock_guard lock(mutex);
+        done.push_back(std::move(line));
+        ready.notify_one();
+      });
+    }
+    if (running == 0) break;
+    std::vector<Result<json>> now;
+    {
+      std::unique_lock lock(mutex);
+      ready.wait(lock, [&] { return !done.empty(); });
+      now.swap(done);
+    }
+    for (const Result<json>& line : now) {
+      --running;
+      Parcel say;
+      PutStatus(say, line.ok() ? Status(Ok{}) : Status(line.error()));
+      say.Put(line.ok() ? line->dump() : std::string());
+      TACIT_OK(ranks.Send(0, Ranks::About::kReply, say));
+    }
+  }
+  Parcel bye;
+  TACIT_OK(ranks.Send(0, Ranks::About::kVerdict, bye));
+  TACIT_TRY([[maybe_unused]] const Parcel all,
+            ranks.Receive(0, Ranks::About::kVerdict));  // nobody leaves before
+  return Ok{};
+}
+
 Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   TACIT_TRY(const std::vector<Cell> cells, Cells(sweep));
+  if (hooks.ranks != nullptr) {
+    Sha256 all;
+    for (const Cell& cell : cells) all.Add(cell.id);
+    TACIT_OK(hooks.ranks->Agree(Ok{}, all.Finish(), "is of another version, or has another sweep"));
+    if (!hooks.ranks->first()) {
+      TACIT_OK(AssistSweep(sweep, cells, hooks));
+      return SweepResult{};
+    }
+  }
   SweepResult result;
   result.axes = sweep.axes;
   result.cells = cells.size();
@@ -459,6 +545,22 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
              total_rounds == 0 ? 1 : static_cast<double>(rounds.load()) / static_cast<double>(total_rounds),
          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
   };
+  // A cell's line, once it is there; false: no more cells.
+  const auto keep = [&](Result<json> line) {
+    const std::lock_guard lock(mutex);
+    Status s = line.ok() ? Status(Ok{}) : Status(line.error());
+    if (line.ok() && line->is_null()) return false;
+    if (s.ok()) s = file.Append(*line);
+    if (!s.ok()) {
+      if (!error) error = s.error();
+      stop = true;
+      return false;
+    }
+    lines[(*line)["id"]] = std::move((*line)["result"]);
+    ++result.ran;
+    tell();
+    return true;
+  };
   const auto work = [&] {
     while (!stop && !interrupted()) {
       const std::size_t k = next.fetch_add(1);
@@ -473,43 +575,54 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
         told = p.round;
         if (std::unique_lock lock(mutex, std::try_to_lock); lock) tell();
       };
-      auto run = hooks.run(cell.config, train);
-      const std::lock_guard lock(mutex);
-      if (!run.ok()) {
-        std::string where;
-        for (std::size_t a = 0; a < sweep.axes.size(); ++a)
-          where += fmt::format("{} = {}, ", sweep.axes[a].key, ToText(cell.at[a]));
-        if (!error)
-          error =
-              Error{run.error().code, fmt::format("at {}seed {}: {}", where, cell.seed, run.error().message)};
-        stop = true;
-        return;
-      }
-      if (run->interrupted) return;
-      rounds.fetch_add(cell.config.algorithm.rounds - std::min(told, cell.config.algorithm.rounds));
-      json at = json::object();
-      for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
-      json outcome = ToJson(*run, cell.config);
-      AddTraced(sweep.metrics, *run, outcome["metrics"]);
-      if (Status s = file.Append({{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", outcome}});
-          !s.ok()) {
-        if (!error) error = s.error();
-        stop = true;
-        return;
-      }
-      lines[cell.id] = std::move(outcome);
-      ++result.ran;
-      tell();
+      auto line = RunCell(sweep, cell, hooks.run, train);
+      if (line.ok() && !line->is_null())
+        rounds.fetch_add(cell.config.algorithm.rounds - std::min(told, cell.config.algorithm.rounds));
+      if (!keep(std::move(line))) return;
     }
   };
+  // Rank 0: hands cells to the others until none is left, and keeps what they send.
+  const auto share = [&]() -> Status {
+    for (std::uint32_t left = hooks.ranks->size() - 1; left > 0;) {
+      TACIT_TRY(Ranks::Message m, hooks.ranks->ReceiveAny());
+      if (m.about == Ranks::About::kVerdict) {
+        --left;
+      } else if (m.about == Ranks::About::kStatus) {
+        const std::size_t k = stop || interrupted() ? todo.size() : next.fetch_add(1);
+        Parcel give;
+        const std::size_t cell =
+            k < todo.size() ? static_cast<std::size_t>(todo[k] - cells.data()) : cells.size();
+        give.Put(static_cast<std::uint64_t>(cell));
+        TACIT_OK(hooks.ranks->Send(m.from, Ranks::About::kCommand, give));
+      } else {
+        Status theirs = Ok{};
+        std::string text;
+        if (!GetStatus(m.parcel, theirs) || !m.parcel.Get(text)) return LostThread();
+        json line = json::parse(text, nullptr, false);
+        if (theirs.ok() && line.is_object())
+          for (const Cell* cell : todo)
+            if (line.value("id", "") == cell->id) rounds.fetch_add(cell->config.algorithm.rounds);
+        keep(theirs.ok() ? Result<json>(std::move(line)) : Result<json>(theirs.error()));
+      }
+    }
+    Parcel bye;
+    for (std::uint32_t r = 1; r < hooks.ranks->size(); ++r)
+      TACIT_OK(hooks.ranks->Send(r, Ranks::About::kVerdict, bye));
+    return Ok{};
+  };
+  Status shared = Ok{};
   {
-    unsigned jobs = hooks.jobs != 0 ? hooks.jobs : std::max(1u, std::thread::hardware_concurrency());
-    jobs = static_cast<unsigned>(std::min<std::size_t>(jobs, todo.size()));
+    const bool alone = hooks.ranks == nullptr;
     std::vector<std::thread> workers;
-    for (unsigned j = 1; j < jobs; ++j) workers.emplace_back(work);
-    work();
+    for (unsigned j = alone ? 1 : 0; j < Jobs(hooks, todo.size()); ++j) workers.emplace_back(work);
+    if (alone)
+      work();
+    else
+      shared = share();
+    if (!shared.ok()) stop = true;
     for (std::thread& w : workers) w.join();
   }
+  if (!shared.ok()) return shared.error();
   if (error) return *error;
   result.interrupted = interrupted();
 

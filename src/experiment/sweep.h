@@ -82,6 +82,9 @@ struct SweepHooks {
   std::function<void(const SweepProgress&)> progress;    // from any worker, one at a time
   const std::atomic<bool>* interrupt = nullptr;          // set: stop; finished cells stay
   Runner run = &Train;
+  // The processes that share the cells; all call RunSweep with the same sweep. Rank 0 has the results, and
+  // the others get none.
+  Ranks* ranks = nullptr;
 };
 
 struct Summary {                       // over the seeds

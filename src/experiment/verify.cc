@@ -23,6 +23,8 @@
 #include "experiment/plan.h"
 #include "experiment/run.h"
 #include "experiment/second_order_plan.h"
+#include "experiment/verify_checks.h"
+#include "experiment/verify_session.h"
 #include "privacy/accountant.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
@@ -36,140 +38,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using verification::Checks;
+using verification::Enclosed;
+using verification::ExactEpsilon;
+using verification::Fields;
+using verification::kUlp;
+using verification::kWhole;
+using verification::LongSum;
+using verification::MuOf;
+using verification::Shown;
+using verification::SumSensitivity;
+using verification::Text;
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // of a certificate
-constexpr long double kUlp = 0x1p-52L;                      // of a double, relatively
-constexpr double kWhole = 0x1p53;
-
-// Numbers as they are read back bit for bit; whole ones without a point.
-std::string Text(double v) {
-  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
-  return fmt::format("{}", v);
-}
-std::string Text(std::size_t v) { return fmt::format("{}", v); }
-std::string Text(const std::string& v) { return "\"" + v + "\""; }
-std::string Text(const std::optional<double>& v) { return v ? Text(*v) : "none"; }
-std::string Shown(const json& j) {
-  std::string text = j.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
-}
-
-// Reads fields by dotted path; the first one that is not as it must be is the error.
-class Fields {
- public:
-  Fields(const json& root, std::string name) : root_(root), name_(std::move(name)) {}
-
-  const json* Find(const std::string& path) {
-    const json* at = &root_;
-    std::istringstream keys(path);
-    for (std::string key; std::getline(keys, key, '.');) {
-      const auto open = key.find('[');
-      const std::string member = key.substr(0, open);
-      if (!at->is_object() || !at->contains(member)) return Missing(path), nullptr;
-      at = &(*at)[member];
-      if (open == std::string::npos) continue;
-      at = &(*at)[std::stoul(key.substr(open + 1))];  // only paths made here, within the list
-    }
-    return at;
-  }
-  std::string String(const std::string& path) {
-    const json* j = Find(path);
-    if (j == nullptr) return "";
-    if (!j->is_string()) return Wrong(path, *j, "text"), "";
-    return j->get<std::string>();
-  }
-  std::string OneOf(const std::string& path, const std::vector<std::string>& choices) {
-    std::string s = String(path), all;
-    for (const auto& c : choices) all += (all.empty() ? "" : ", ") + c;
-    if (!error_ && std::find(choices.begin(), choices.end(), s) == choices.end())
-      Wrong(path, s, "one of " + all);
-    return s;
-  }
-  bool Flag(const std::string& path) {
-    const json* j = Find(path);
-    if (j == nullptr) return false;
-    if (!j->is_boolean()) return Wrong(path, *j, "true or false"), false;
-    return j->get<bool>();
-  }
-  std::size_t Count(const std::string& path, double least = 0) {
-    const json* j = Find(path);
-    if (j == nullptr) return 0;
-    return CountOf(path, *j, least);
-  }
-  // At least `least`; "inf" where it may be infinite.
-  double Figure(const std::string& path, double least, bool may_be_infinite) {
-    const json* j = Find(path);
-    if (j == nullptr) return 0;
-    return FigureOf(path, *j, least, may_be_infinite);
-  }
-  std::optional<double> Maybe(const std::string& path, double least, bool may_be_infinite) {
-    const json* j = Find(path);
-    if (j == nullptr || j->is_null()) return std::nullopt;
-    return FigureOf(path, *j, least, may_be_infinite);
-  }
-  const json* List(const std::string& path) {
-    const json* j = Find(path);
-    if (j == nullptr) return nullptr;
-    if (!j->is_array()) return Wrong(path, *j, "a list"), nullptr;
-    return j;
-  }
-  std::vector<double> Figures(const std::string& path, double least, bool may_be_infinite) {
-    std::vector<double> out;
-    const json* list = List(path);
-    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i)
-      out.push_back(FigureOf(fmt::format("{}[{}]", path, i), (*list)[i], least, may_be_infinite));
-    return out;
-  }
-  std::vector<std::string> Strings(const std::string& path) {
-    std::vector<std::string> out;
-    const json* list = List(path);
-    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i) {
-      if (!(*list)[i].is_string()) return Wrong(path, *list, "a list of texts"), out;
-      out.push_back((*list)[i].get<std::string>());
-    }
-    return out;
-  }
-  std::vector<std::size_t> Counts(const std::string& path, double least) {
-    std::vector<std::size_t> out;
-    const json* list = List(path);
-    for (std::size_t i = 0; list != nullptr && i < list->size() && !error_; ++i)
-      out.push_back(CountOf(fmt::format("{}[{}]", path, i), (*list)[i], least));
-    return out;
-  }
-  void Wrong(const std::string& path, const json& value, const std::string& must) {
-    if (!error_)
-      error_ =
-          Fail(Code::kMalformed, "{}: {} = {}: must be {}; give a certificate.json that `tacit train` wrote",
-               name_, path, Shown(value), must);
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  void Missing(const std::string& path) {
-    if (!error_)
-      error_ = Fail(Code::kMalformed, "{}: {} is missing; give a certificate.json that `tacit train` wrote",
-                    name_, path);
-  }
-  std::size_t CountOf(const std::string& path, const json& j, double least) {
-    const auto v = NumberOf(j);
-    if (!v || !(*v >= least && *v <= kWhole) || *v != std::floor(*v))
-      return Wrong(path, j, fmt::format("a whole number from {} upwards", least)), 0;
-    return static_cast<std::size_t>(*v);
-  }
-  double FigureOf(const std::string& path, const json& j, double least, bool may_be_infinite) {
-    const auto v = NumberOf(j);
-    if (!v || !(*v >= least) || (std::isinf(*v) && !may_be_infinite))
-      return Wrong(path, j,
-                   fmt::format("a number of at least {:g}{}", least, may_be_infinite ? ", or \"inf\"" : "")),
-             0.0;
-    return *v;
-  }
-
-  const json& root_;
-  std::string name_;
-  std::optional<Error> error_;
-};
 
 struct StatedReleases {
   std::size_t clients, units, roundings;
@@ -211,6 +92,12 @@ struct StatedSamples {
   }
 };
 
+// Sums that open only as a whole.
+struct StatedMasks {
+  std::size_t survivors, colluding, threshold, bits;
+  double exponent, noise;
+};
+
 // What a certificate says, as far as it can be recomputed.
 struct Stated {
   std::string run, algorithm, mode, unit, trust, person_bound, adjacency, mechanism, noise, model_sha256,
@@ -237,6 +124,7 @@ struct Stated {
   std::optional<StatedNetwork> network;
   std::optional<StatedFeedback> feedback;
   std::optional<StatedSamples> samples;
+  std::optional<StatedMasks> masks;
   bool argmin() const { return algorithm == "p-admm"; }      // what is released are minimisers
   // Who takes part, where not everyone does, and the plan that was paid for as a whole.
   std::string sampling = "full";
@@ -269,7 +157,17 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   s.mode = f.OneOf("mode", {"certified", "paper"});
   s.unit = f.OneOf("privacy.unit", {"record", "person", "client"});
   if (s.by_client()) {
-    s.trust = f.OneOf("privacy.trust", {"local", "central"});
+    s.trust = f.OneOf("privacy.trust", {"local", "central", "masked"});
+    if (s.trust == "masked") {
+      StatedMasks m{};
+      m.survivors = f.Count("privacy.masked.survivors", 1);
+      m.colluding = f.Count("privacy.masked.colluding");
+      m.threshold = f.Count("privacy.masked.threshold", 1);
+      m.bits = f.Count("privacy.masked.bits", 8);
+      m.exponent = f.Figure("privacy.masked.grid_exponent", -2000, false);
+      m.noise = f.Figure("privacy.masked.noise_of_a_client", 0, false);
+      s.masks = m;
+    }
     s.square = f.Maybe("enforced.square", 0, false);
     // Certificates of earlier versions know no clip that moves.
     if (const json* e = f.Find("enforced"); e != nullptr && e->is_object() && e->contains("indicator"))
@@ -300,7 +198,8 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     s.most_records = f.Count("privacy.weights.most_records", 1);
     s.weight = f.Figure("privacy.weights.total", 0, false);
   }
-  s.mechanism = f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "priv-unit", "expose"});
+  s.mechanism =
+      f.OneOf("mechanism.name", {"lattice_gaussian", "gaussian", "discrete_gaussian", "priv-unit", "expose"});
   if (s.by_unit() && s.mode == "paper") s.split = f.Figures("mechanism.split", 0, false);
   s.noise = f.OneOf("mechanism.noise", {"entropy", "replayable", "none"});
   s.epsilon = f.Figure("privacy.certified_epsilon", 0, true);
@@ -447,38 +346,6 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   return s;
 }
 
-class Checks {
- public:
-  explicit Checks(Verification& v) : v_(v) {}
-  template <class T>
-  void Differ(const std::string& figure, const T& stated, const T& recomputed, const std::string& why) {
-    Add(figure, Text(stated), Text(recomputed), why);
-  }
-  template <class T>
-  void Same(const std::string& figure, const T& stated, const T& other, const std::string& why) {
-    if (!(stated == other)) Differ(figure, stated, other, why);
-  }
-  // stated must be within [exact·(1 − below), exact·(1 + above)].
-  void Within(const std::string& figure, double stated, long double exact, long double below,
-              long double above, const std::string& why) {
-    if (std::isinf(stated) && std::isinf(exact)) return;
-    if (!std::isinf(stated) && stated >= exact * (1 - below) && stated <= exact * (1 + above)) return;
-    Differ(figure, stated, static_cast<double>(exact), why);
-  }
-  void Add(const std::string& figure, const std::string& stated, const std::string& recomputed,
-           const std::string& why) {
-    v_.findings.push_back(
-        {figure, stated, recomputed, fmt::format("{}: states {}, {} {}", figure, stated, why, recomputed)});
-  }
-
- private:
-  Verification& v_;
-};
-
-// Δ of a sum as releases.h defines it; what the run charged is this rounded up.
-struct Enclosed {
-  long double exact, above;  // above: relative room for rounding up
-};
 Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
   if (!s.record_bound) return {std::numeric_limits<long double>::infinity(), 0};
   const long double c = r.bound ? *r.bound : *s.record_bound;
@@ -489,45 +356,27 @@ Enclosed SensitivityOf(const Stated& s, const StatedReleases& r) {
     if (k != 0) k += terms;
   }
   if (units == 0 && s.rows == 0) return {c, 0};
-  const long double ku = k * 0x1p-53L;
-  const long double slack = 2 * (ku / (1 - ku)) * units * c;
-  const long double exact = (s.adjacency == "replace-one" ? 2 : 1) * terms * c + slack;
-  return {exact, kUlp + 16 * kUlp * slack / exact};
-}
-
-// (Δ + g√d)/σ of one release, g the largest power of two ≤ σ·2⁻³⁰ for the lattice and 0 otherwise.
-long double MuOf(const Stated& s, double sigma, long double sensitivity) {
-  int exponent = 0;
-  static_cast<void>(std::frexp(sigma, &exponent));  // σ = m·2^exponent, m in [1/2, 1)
-  const long double grid = s.mechanism == "lattice_gaussian" ? std::ldexp(1.0L, exponent - 31) : 0.0L;
-  return (sensitivity + grid * std::sqrt(static_cast<long double>(s.released()))) / sigma;
+  return SumSensitivity(c, (s.adjacency == "replace-one" ? 2 : 1) * terms, units, k);
 }
 
 // Σ over rounds of MuOf²; the rounds after the first `until` are left out.
 long double MuSquaredOf(const Stated& s, const StatedReleases& r, long double sensitivity,
                         std::size_t until) {
-  long double sum = 0, lost = 0;  // Kahan's sum
+  LongSum sum;
   std::size_t left = until;
   for (std::size_t i = 0; i < r.sigma.size() && left > 0; ++i) {
     const std::size_t n = std::min(left, r.rounds[i]);
     left -= n;
-    const long double mu = MuOf(s, r.sigma[i], sensitivity);
-    const long double term = mu * mu * static_cast<long double>(n) * static_cast<long double>(s.each) - lost;
-    const long double next = sum + term;
-    lost = (next - sum) - term;
-    sum = next;
+    const long double mu = MuOf(s.mechanism, s.released(), r.sigma[i], sensitivity);
+    sum.Add(mu * mu * static_cast<long double>(n) * static_cast<long double>(s.each));
   }
-  return sum;
+  return sum.value();
 }
 
 std::size_t RoundsOf(const StatedReleases& r) {
   long double total = 0;
   for (const std::size_t n : r.rounds) total += static_cast<long double>(n);
   return static_cast<std::size_t>(std::min<long double>(total, kWhole));
-}
-
-double ExactEpsilon(double mu, double delta) {
-  return GdpEpsilon(Mu::Proven(mu), Delta::Proven(delta)).upper;
 }
 
 void CheckReleases(const Stated& s, Checks& check) {
@@ -539,8 +388,9 @@ void CheckReleases(const Stated& s, Checks& check) {
     if (s.by_client()) {  // one term a client; roundings as bounded.h derives them
       const std::size_t terms = s.trust == "central" ? s.clients : 1;
       check.Same(at + "units", r.units, terms, "and what a release adds up are clients' updates, here");
+      const bool rounded = s.trust == "central" || (s.trust == "masked" && s.square);
       check.Same(at + "roundings", r.roundings,
-                 s.trust == "central" ? 2 * (terms + 1) + (2 * (s.released() + 3) + terms - 1) / terms : 0,
+                 rounded ? 2 * (terms + 1) + (2 * (s.released() + 3) + terms - 1) / terms : 0,
                  "and a sum over them has");
     }
     const Enclosed sensitivity = SensitivityOf(s, r);
@@ -883,11 +733,67 @@ void CheckSamples(const Stated& s, std::vector<Accountant::Line>& left, Checks& 
   }
 }
 
+// Masked sums: the noise is that of the fewest clients a sum may have, less those who collude, and each is
+// one event on a grid that the noise makes.
+void CheckMasks(const Stated& s, std::vector<Accountant::Line>& left, Checks& check) {
+  const StatedMasks& m = *s.masks;
+  if (m.survivors > s.clients || m.colluding >= m.survivors || m.threshold > m.survivors)
+    check.Differ(
+        "privacy.masked.survivors", m.survivors, s.clients,
+        "which leaves no clients whose noise counts, or more than there are, or fewer than open a sum; "
+        "clients are");
+  check.Same("privacy.masked.threshold", m.threshold, (s.clients + m.colluding) / 2 + 1,
+             "and so that two sums of a round cannot be opened it is");
+  const std::size_t honest = m.survivors - std::min(m.survivors, m.colluding);
+  for (const StatedReleases& r : s.releases) {
+    const Enclosed sensitivity = SensitivityOf(s, r);
+    check.Same("releases: sigma", r.sigma.size(), std::size_t{1}, "values, and of masked sums there must be");
+    for (std::size_t i = 0; i < r.sigma.size(); ++i) {
+      int exponent = 0;
+      static_cast<void>(std::frexp(r.sigma[i], &exponent));
+      exponent -= 21;
+      check.Same("privacy.masked.noise_of_a_client", m.noise, r.sigma[i], "and the releases have");
+      check.Same("privacy.masked.grid_exponent", m.exponent, static_cast<double>(exponent),
+                 "and the noise makes it");
+      const long double grid = std::ldexp(1.0L, exponent), dim = static_cast<long double>(s.released());
+      const bool plain = !s.square && !s.indicator;
+      const long double moved = (sensitivity.exact + (plain ? 0 : grid * std::sqrt(dim))) / grid;
+      const long double n = static_cast<long double>(s.clients), clip = s.clip.value_or(0);
+      const long double longest =
+          clip + std::max<long double>(s.square.value_or(0) * clip * clip, s.indicator.value_or(0));
+      const long double most =
+          (n * (longest / grid + 1) + 14 * std::sqrt(n) * r.sigma[i] / grid) * (1 + 1e-9L);
+      std::size_t bits = 8;
+      while (bits < 72 && !(most < std::ldexp(1.0L, static_cast<int>(bits) - 1))) bits += 8;
+      check.Same("privacy.masked.bits", m.bits, bits, "and so that sums do not wrap it is");
+      std::size_t wanted = r.rounds[i];
+      for (Accountant::Line& line : left) {
+        const auto* e = std::get_if<DistributedDiscreteGaussianEvent>(&line.event);
+        if (e == nullptr || e->clients != honest || e->dimension != s.released() ||
+            e->sigma.value() != std::ldexp(r.sigma[i], -exponent) ||
+            !(e->sensitivity.value() >= moved * (1 - 0x1p-60L)) ||
+            !(e->sensitivity.value() <= moved * (1 + sensitivity.above + 8 * kUlp)))
+          continue;
+        const std::uint64_t taken = std::min<std::uint64_t>(line.count, wanted);
+        line.count -= taken;
+        wanted -= static_cast<std::size_t>(taken);
+      }
+      if (wanted != 0)
+        check.Add("account.events", fmt::format("too few sums of {} clients' noise", honest),
+                  Text(r.rounds[i]), "and the noise, the sensitivity and the survivors make them");
+    }
+  }
+}
+
 // The plan: its events follow from noise, sensitivity and sampling, and its ε from the events. What a
 // sample is credited with needs a server that is trusted with it.
 void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
-  const bool planned = (s.secret || s.by_unit() || s.samples || (s.feedback && s.feedback->sampled != 0)) &&
-                       s.mechanism != "expose";
+  const bool planned =
+      (s.secret || s.by_unit() || s.samples || s.masks || (s.feedback && s.feedback->sampled != 0)) &&
+      s.mechanism != "expose";
+  check.Same("mechanism.name",
+             std::string(s.mechanism == "discrete_gaussian" ? "discrete_gaussian" : "another"),
+             std::string(s.masks ? "discrete_gaussian" : "another"), "and privacy.trust makes it");
   // Without noise there is nothing to account for, and with rounds no ε.
   if (s.mechanism == "expose" && s.done > 0) {
     check.Same("privacy.certified_epsilon", s.epsilon, kInf, "and what is released without noise has");
@@ -917,11 +823,12 @@ void CheckAccount(const Stated& s, const Bracket& epsilon, Checks& check) {
   std::vector<Accountant::Line> left = s.account->lines();
   if (s.by_unit()) CheckUnits(s, left, check);
   if (s.samples) CheckSamples(s, left, check);
+  if (s.masks) CheckMasks(s, left, check);
   for (const StatedReleases& r : s.releases) {
-    if (s.by_unit() || s.samples) break;
+    if (s.by_unit() || s.samples || s.masks) break;
     const Enclosed sensitivity = SensitivityOf(s, r);
     for (std::size_t i = 0; i < r.sigma.size(); ++i) {
-      const long double mu = MuOf(s, r.sigma[i], sensitivity.exact);
+      const long double mu = MuOf(s.mechanism, s.released(), r.sigma[i], sensitivity.exact);
       std::size_t wanted = r.rounds[i] * s.each;
       for (Accountant::Line& line : left) {
         double rate = -1, stated = 0;
@@ -1316,13 +1223,18 @@ bool CheckConfig(const Stated& s, const std::string& text, const fs::path& folde
   if (!c.privacy.budgets.empty())
     asked = *std::max_element(c.privacy.budgets.begin(), c.privacy.budgets.end());
   check.Same("privacy.trust", s.by_client() ? s.trust : "local", c.privacy.trust, why);
+  if (s.masks) {
+    check.Same("privacy.masked.survivors", s.masks->survivors,
+               c.privacy.survivors != 0 ? c.privacy.survivors : s.clients, why);
+    check.Same("privacy.masked.colluding", s.masks->colluding, c.privacy.colluding, why);
+  }
   std::optional<double> indicator;
   if (c.algorithm.clip_quantile > 0)
     indicator = (c.privacy.adjacency == "replace-one" ? 2 : 1) * c.privacy.clip *
                 std::sqrt(c.algorithm.clip_share / (1 - c.algorithm.clip_share));
   check.Same("enforced.indicator", s.indicator, indicator, why);
   std::optional<double> square;
-  if (s.by_client() && c.algorithm.name == "fedexp" && c.privacy.trust == "central" && !s.by_unit()) {
+  if (s.by_client() && c.algorithm.name == "fedexp" && c.privacy.trust != "local" && !s.by_unit()) {
     const bool stated = c.algorithm.mode != "certified" && c.privacy.mechanism != "expose";
     square = stated ? static_cast<double>(s.clients) /
                           (static_cast<double>(s.dim) * c.algorithm.noise_multiplier * c.privacy.clip)
@@ -1661,6 +1573,7 @@ Verification Begin(const Stated& s) {
                  .delta = s.delta,
                  .claimed = s.claimed ? Text(s.claimed) : "",
                  .rounds = s.done,
+                 .session = {},
                  .compared = {},
                  .findings = {}};
   for (const StatedReleases& r : s.releases) {
@@ -1725,6 +1638,7 @@ Result<json> ParseCertificate(std::string_view bytes, const std::string& name) {
 }
 
 Result<Verification> Verify(const json& certificate, const std::string& name) {
+  if (IsSession(certificate)) return VerifySession(certificate, name);
   TACIT_TRY(const Stated s, ReadStated(certificate, name));
   Verification v = Begin(s);
   Checks check(v);
@@ -1746,6 +1660,8 @@ Result<Verification> Verify(const json& certificate, const std::string& name) {
 
 Result<Verification> VerifyFolder(const fs::path& folder) {
   const fs::path file = folder / "certificate.json";
+  if (std::error_code none; !fs::exists(file, none) && IsSessionFolder(folder))
+    return VerifySessionFolder(folder);
   TACIT_TRY(const std::string bytes, ReadWhole(file, "a certificate.json that `tacit train` wrote"));
   TACIT_TRY(const json certificate, ParseCertificate(bytes, file.string()));
   TACIT_TRY(Verification v, Verify(certificate, file.string()));

@@ -32,6 +32,7 @@ struct Verification {
   double mu = 0, epsilon = 0, delta = 0;  // recomputed; ∞: nothing is promised
   std::string claimed;                    // the paper's ε, as stated; empty if none
   std::size_t rounds = 0;
+  std::string session;                    // of a session: what was used of its budget; empty: of a run
   std::vector<std::string> compared;      // what was looked at, for people
   std::vector<Finding> findings;          // empty: it holds
   bool holds() const { return findings.empty(); }
@@ -39,13 +40,15 @@ struct Verification {
 
 // Total on any bytes: what is not a certificate is an error that names the field and what it must be.
 // name stands for the file in messages.
+// The certificate of a run, or the releases.json of a session (verify_session.h).
 Result<nlohmann::json> ParseCertificate(std::string_view bytes, const std::string& name);
 Result<Verification> Verify(const nlohmann::json& certificate, const std::string& name);
 
 // The certificate of a run folder, compared also with everything else in it: config.toml, model.npy,
 // ledger.db, trace.jsonl, certificate.txt, and participation.csv and weights.csv where a run has them. A file
 // that is missing is a finding. Of a search, the certificates of its other runs are read where they are in
-// the folders beside this one; `compared` says how many are not.
+// the folders beside this one; `compared` says how many are not. Of a session's folder: its releases.json and
+// its ledger.
 Result<Verification> VerifyFolder(const std::filesystem::path& folder);
 
 // A whole file. what: "a certificate"; for the message when there is none.

@@ -1,8 +1,13 @@
 #pragma once
 
-// What a record's gradient is multiplied by so that it is no longer than C: min(1, C/norm), rounded down.
-// norm is at least the gradient's length in real arithmetic, so the product is in the ball. Here, and not
-// in privacy/, because objectives that clip in one pass (Objective::ClippedSum) use the same function.
+// Two ways to make a record's gradient no longer than C. Here, and not in privacy/, because objectives that
+// clip by themselves (Objective::ClippedSum) use the same functions.
+//
+// By a weight: min(1, C/norm), rounded down. norm is at least the gradient's length in real arithmetic, so
+// the product is in the ball.
+//
+// By the slope: where the gradient is slope·row, its length is |slope|·‖row‖, and min(|slope|, C/‖row‖) with
+// the slope's sign is the same vector without a quotient, since C/‖row‖ = C·(1/‖row‖) and rows do not change.
 #include "models/lanes.h"
 
 namespace tacit {
@@ -27,6 +32,30 @@ __attribute__((always_inline)) inline ClipLanes ClipFour(Lanes norm, Lanes c) {
   const auto above = LaneMask(MulAdd(q, n, -c) > Lanes{});  // −1 where q is above c/n
   const auto counts = LaneMask(norm < All(kLongestNorm));
   return {Lanes((LaneMask(q) + above) & counts), counts};
+}
+
+// The slope in [−k, k], k = C·reach for the row's reach ≤ (1 − 2⁻⁵¹)/‖row‖ (RowNorms::Reach). For C ≥ 2⁻⁴⁰⁰
+// the product is normal or 0, since reach ≥ 2⁻⁵⁰¹ or 0, so k ≤ C·reach·(1 + 2⁻⁵³) < C/‖row‖ and |slope|·‖row‖
+// ≤ C in real arithmetic; where the product overflows, C/‖row‖ is above all doubles. NaN stays NaN.
+__attribute__((always_inline)) inline double WithinReach(double slope, double reach, double c) {
+  const double k = c * reach, below = k < slope ? k : slope;
+  return -k > below ? -k : below;
+}
+__attribute__((always_inline)) inline Lanes WithinReach(Lanes slope, Lanes reach, Lanes c) {
+  const Lanes k = c * reach;
+  return Max(-k, Min(k, slope));
+}
+
+// The clipped slope, and whether the record counts: 0, and it does not, where the slope is no number or the
+// row's norm is not below 2⁵⁰⁰.
+struct ClippedSlope {
+  double slope;
+  bool counts;
+};
+__attribute__((always_inline)) inline ClippedSlope ClipSlope(double slope, double reach, double c) {
+  const double within = WithinReach(slope, reach, c);
+  const bool counts = (reach > 0) & (within - within == 0);
+  return {counts ? within : 0.0, counts};
 }
 
 }  // namespace tacit

@@ -4,6 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "core/simd.h"
+#include "models/convolution_wide.h"
+
 namespace tacit {
 namespace {
 
@@ -17,14 +20,6 @@ struct Taps {
   std::size_t in_width, in_plane;
 };
 
-// Bits first … first + count (≤ 64) of a row of words; one word beyond may be read.
-inline bool Any(const BitWord* bits, std::size_t first, std::size_t count) {
-  const std::size_t shift = first % 64;
-  std::uint64_t word = bits[first / 64] >> shift;
-  if (shift != 0) word |= bits[first / 64 + 1] << (64 - shift);
-  return (word << (64 - count)) != 0;
-}
-
 // T vectors of sums, from the place `first` on. K: the kernel, if it is known here; 0: it is not.
 template <std::size_t D, std::size_t K, std::size_t T>
 void Tile(const Taps& t, const double* in, std::size_t first, const double* start, double* z) {
@@ -37,7 +32,8 @@ void Tile(const Taps& t, const double* in, std::size_t first, const double* star
   for (std::size_t c = 0; c < t.channels; ++c) {
     const double* line = in + c * t.plane;
     for (std::size_t i = 0; i < kernel; ++i, line += t.width, weight += kernel * kLanes) {
-      if (t.nonzero != nullptr && !Any(t.nonzero, c * t.in_plane + i * t.in_width + first, reach)) continue;
+      if (t.nonzero != nullptr && !AnyBit(t.nonzero, c * t.in_plane + i * t.in_width + first, reach))
+        continue;
       const auto values = [line](std::size_t q) __attribute__((always_inline)) {
         return D == kLanes ? All(line[q]) : Load(line + q * D);
       };
@@ -109,6 +105,22 @@ void ConvolveGroups(const Stage& s, Taps t, const double* in, const double* pack
         if (row > 0 && (n % row == 0 || row % n == 0)) most = n;
       Run<D>(t, in, 0, s.group() / kLanes, most, start, z);
     }
+  }
+}
+
+// z from `in`; `pairs`: room.
+void Convolve(const Stage& s, const double* in, const double* packed, const BitWord* nonzero, double* pairs,
+              double* z) {
+  const std::size_t plane = s.in.height * s.in.width;
+  Taps t{s.in.channels, s.kernel, s.in.width, plane, nullptr, nonzero, s.in.width, plane};
+  if (kTile * kLanes + s.kernel > 64) t.nonzero = nullptr;
+  switch (s.side()) {
+    case 1: return ConvolveGroups<1>(s, t, in, packed, z);
+    case 2:
+      for (std::size_t k = 0; k < s.ImageSize(); ++k) pairs[2 * k] = pairs[2 * k + 1] = in[k];
+      t.width *= 2, t.plane *= 2;
+      return ConvolveGroups<2>(s, t, pairs, packed, z);
+    default: return ConvolveGroups<kLanes>(s, t, in, packed, z);
   }
 }
 
@@ -198,6 +210,18 @@ void PoolOther(const Stage& s, const double* z, double* out, Place* place) {
       }
 }
 
+// out and `place` from z.
+void Pool(const Stage& s, double* z, double* out, Place* place) {
+  if (s.relu)
+    for (std::size_t k = 0; k < s.ConvolvedSize(); ++k) z[k] = z[k] < 0 ? 0.0 : z[k];
+  if (s.pool != Pooling::kMax) return PoolOther(s, z, out, place);
+  switch (s.side()) {
+    case 1: return PoolMax<1>(s, z, out, place);
+    case 2: return PoolMax<2>(s, z, out, place);
+    default: return PoolMax<kLanes>(s, z, out, place);
+  }
+}
+
 // ---- backward
 
 // The places of one filter's z that have a slope.
@@ -209,9 +233,9 @@ struct List {
 
 // After a mere maximum they are what Pool kept (−1: none); else they are written out into `room`.
 List ListOf(const Stage& s, const Place* place, const OutSlopes& d, std::size_t f, double* room) {
-  const std::size_t side = s.side(), n = s.places();
+  const std::size_t side = s.place_step(), n = s.places();
   const double* value = d.at + f * d.filter;
-  const Place* at = place + (f / side) * n * side + f % side;
+  const Place* at = place + s.PlacesOf(f);
   if (s.pool == Pooling::kMax && !s.relu) return {value, at, n, d.step, side};
   Place* offsets = reinterpret_cast<Place*>(room + s.ListSize() / 2);
   if (s.pool == Pooling::kMax) {
@@ -238,27 +262,134 @@ List ListOf(const Stage& s, const Place* place, const OutSlopes& d, std::size_t 
   return {room, offsets, size, 1, 1};
 }
 
-// sum[n] = Σ value · (four doubles at line[n] + place), by `Chains` sums each; `total` likewise of the
-// values.
-template <std::size_t N, std::size_t Chains>
-inline void Correlate(const List& list, const double* const* line, Lanes* sum, Lanes& total) {
+// sum[n] = Σ value · (four doubles at line(n) + place) over the list, by `Chains` sums each; `total` likewise
+// of the values. line(n, place) points to them.
+template <std::size_t N, std::size_t Chains, class Line>
+__attribute__((always_inline)) inline void Correlate(const List& list, Line line, Lanes (&sum)[N],
+                                                     Lanes& total) {
   Lanes part[Chains][N] = {}, values[Chains] = {};
-  const auto add = [&](std::size_t k, std::size_t chain) __attribute__((always_inline)) {
-    const Lanes v = All(list.value[k * list.value_step]);
-    const Place at = list.place[k * list.place_step];
-    for (std::size_t n = 0; n < N; ++n) part[chain][n] = MulAdd(v, Load(line[n] + at), part[chain][n]);
+  const double* value = list.value;
+  const Place* place = list.place;
+  const auto add = [&](std::size_t chain) __attribute__((always_inline)) {
+    const Lanes v = All(*value);
+    const Place at = *place;
+#pragma GCC unroll 8
+    for (std::size_t n = 0; n < N; ++n) part[chain][n] = MulAdd(v, Load(line(n, at)), part[chain][n]);
     values[chain] += v;
+    value += list.value_step, place += list.place_step;
   };
   std::size_t k = 0;
-  for (; k + Chains <= list.size; k += Chains)
-    for (std::size_t chain = 0; chain < Chains; ++chain) add(k + chain, chain);
-  for (; k < list.size; ++k) add(k, 0);
-  for (std::size_t chain = 1; chain < Chains; ++chain) {
-    for (std::size_t n = 0; n < N; ++n) part[0][n] += part[chain][n];
-    values[0] += values[chain];
+  for (; k + Chains <= list.size; k += Chains) {
+#pragma GCC unroll 2
+    for (std::size_t chain = 0; chain < Chains; ++chain) add(chain);
   }
-  for (std::size_t n = 0; n < N; ++n) sum[n] = part[0][n];
-  total = values[0];
+  for (; k < list.size; ++k) add(0);
+#pragma GCC unroll 8
+  for (std::size_t n = 0; n < N; ++n) sum[n] = Chains == 2 ? part[0][n] + part[Chains - 1][n] : part[0][n];
+  total = Chains == 2 ? values[0] + values[Chains - 1] : values[0];
+}
+
+// The gradient of one filter of 4 × 4, two channels at a time as the general one below does it.
+void FourByFour(const Stage& s, const double* in, const List& list, double* g, double& bias) {
+  const std::size_t width = s.in.width, plane = s.in.height * width, channels = s.in.channels;
+  Lanes total = {};
+  std::size_t c = 0;
+  for (; c + 2 <= channels; c += 2, g += 8 * kLanes) {
+    const double *first = in + c * plane, *second = first + plane;
+    Lanes sum[8];
+    Correlate<8, 1>(
+        list,
+        [=](std::size_t n, Place at)
+            __attribute__((always_inline)) { return (n < 4 ? first : second) + at + n % 4 * width; },
+        sum, total);
+#pragma GCC unroll 8
+    for (std::size_t n = 0; n < 8; ++n) Store(g + n * kLanes, sum[n]);
+  }
+  if (c < channels) {
+    const double* first = in + c * plane;
+    Lanes sum[4];
+    Correlate<4, 2>(
+        list, [=](std::size_t n, Place at) __attribute__((always_inline)) { return first + at + n * width; },
+        sum, total);
+#pragma GCC unroll 4
+    for (std::size_t n = 0; n < 4; ++n) Store(g + n * kLanes, sum[n]);
+  }
+  bias = total[0];
+}
+
+// Windows of places, ascending, whose patches are not all zero: first those with an even number, then those
+// with an odd one.
+using Number = std::uint32_t __attribute__((may_alias));  // kept in memory of doubles
+struct Windows {
+  const Number* at;
+  std::size_t even, odd;
+};
+Windows NonZeroWindows(const Stage& s, const BitWord* nonzero, double* room) {
+  const std::size_t rows = s.out.height, columns = s.out.width, width = s.in.width;
+  auto *list = reinterpret_cast<Number*>(room), *second = list + s.places(), *even = list, *odd = second;
+  for (std::size_t y = 0; y < rows; ++y) {
+    std::uint64_t any = 0;
+    for (std::size_t i = 0; i <= s.kernel; ++i) any |= BitsFrom(nonzero, (2 * y + i) * width);
+    any &= (std::uint64_t{1} << width) - 1;
+    std::uint64_t windows = any;
+    for (std::size_t j = 1; j <= s.kernel; ++j) windows |= any >> j;
+    std::size_t p = y * columns;
+    const auto take = [&](Number*& to) __attribute__((always_inline)) {
+      *to = static_cast<std::uint32_t>(p++);
+      to += windows & 1;
+      windows >>= 2;
+    };
+    if (p % 2 != 0) take(odd);
+    while (p + 2 <= (y + 1) * columns) {
+      take(even);
+      take(odd);
+    }
+    if (p < (y + 1) * columns) take(even);
+  }
+  const auto evens = static_cast<std::size_t>(even - list), odds = static_cast<std::size_t>(odd - second);
+  std::copy_n(second, odds, even);
+  return {list, evens, odds};
+}
+
+// The gradients of filters of 4 × 4 over one channel, by these windows alone: the other terms are zeros. The
+// slopes of neighbouring filters lie side by side.
+void FourByFour(const Stage& s, const double* in, const Windows& windows, const Place* place,
+                const OutSlopes& d, double* g) {
+  const std::size_t width = s.in.width, step = d.step, size = s.places();
+  for (std::size_t f = 0; f < s.filters; ++f) {
+    const double* value = d.at + f;
+    const Place* at = place + s.PlacesOf(f);
+    const std::size_t place_step = s.place_step();
+    Lanes part[2][4] = {};
+    const auto add = [&](std::size_t chain, std::size_t p) __attribute__((always_inline)) {
+      const Lanes v = All(value[p * step]);
+      const double* patch = in + at[p * place_step];
+#pragma GCC unroll 4
+      for (std::size_t n = 0; n < 4; ++n) part[chain][n] = MulAdd(v, Load(patch + n * width), part[chain][n]);
+    };
+    const std::size_t both = std::min(windows.even, windows.odd);
+    const Number *even = windows.at, *odd = even + windows.even;
+    for (std::size_t k = 0; k < both; ++k) {
+      add(0, even[k]);
+      add(1, odd[k]);
+    }
+    for (std::size_t k = both; k < windows.even; ++k) add(0, even[k]);
+    for (std::size_t k = both; k < windows.odd; ++k) add(1, odd[k]);
+#pragma GCC unroll 4
+    for (std::size_t n = 0; n < 4; ++n) Store(g + (4 * f + n) * kLanes, part[0][n] + part[1][n]);
+  }
+  double* bias = g + s.weights();
+  for (std::size_t f = 0; f < s.filters; f += kLanes) {
+    Lanes sum[2] = {};
+    std::size_t p = 0;
+    for (; p + 2 <= size; p += 2) {
+      sum[0] += Load(d.at + f + p * step);
+      sum[1] += Load(d.at + f + (p + 1) * step);
+    }
+    if (p < size) sum[0] += Load(d.at + f + p * step);
+    sum[0] += sum[1];
+    for (std::size_t k = 0; k < std::min(kLanes, s.filters - f); ++k) bias[f + k] = sum[0][k];
+  }
 }
 
 // d_in at every place of the list += value · the filter, a row of V vectors after the other. K, V: the size
@@ -312,6 +443,7 @@ void TurnFilters(const Stage& s, const double* w, double* turned) {
 }
 
 std::size_t NonZeroBits(const double* in, std::size_t size, BitWord* nonzero) {
+  if (internal::SimdInUse() == internal::Simd::kAvx512) return internal::WideNonZeroBits(in, size, nonzero);
   std::size_t count = 0;
   for (std::size_t k = 0; k < size; k += 64) {
     std::uint64_t word = 0;
@@ -326,49 +458,39 @@ std::size_t NonZeroBits(const double* in, std::size_t size, BitWord* nonzero) {
   return count;
 }
 
-void Convolve(const Stage& s, const double* in, const double* packed, const BitWord* nonzero, double* pairs,
-              double* z) {
-  const std::size_t plane = s.in.height * s.in.width;
-  Taps t{s.in.channels, s.kernel, s.in.width, plane, nullptr, nonzero, s.in.width, plane};
-  if (kTile * kLanes + s.kernel > 64) t.nonzero = nullptr;
-  switch (s.side()) {
-    case 1: return ConvolveGroups<1>(s, t, in, packed, z);
-    case 2:
-      for (std::size_t k = 0; k < s.ImageSize(); ++k) pairs[2 * k] = pairs[2 * k + 1] = in[k];
-      t.width *= 2, t.plane *= 2;
-      return ConvolveGroups<2>(s, t, pairs, packed, z);
-    default: return ConvolveGroups<kLanes>(s, t, in, packed, z);
-  }
+void ConvolveAndPool(const Stage& s, const double* in, const double* packed, const BitWord* nonzero,
+                     double* room, double* out, Place* place) {
+  if (s.wide) return internal::WideConvolveAndPool(s, in, packed, nonzero, out, place);
+  double* z = room + s.PairsSize();
+  Convolve(s, in, packed, nonzero, room, z);
+  Pool(s, z, out, place);
 }
 
-void Pool(const Stage& s, double* z, double* out, Place* place) {
-  if (s.relu)
-    for (std::size_t k = 0; k < s.ConvolvedSize(); ++k) z[k] = z[k] < 0 ? 0.0 : z[k];
-  if (s.pool != Pooling::kMax) return PoolOther(s, z, out, place);
-  switch (s.side()) {
-    case 1: return PoolMax<1>(s, z, out, place);
-    case 2: return PoolMax<2>(s, z, out, place);
-    default: return PoolMax<kLanes>(s, z, out, place);
-  }
-}
-
-void ConvolutionGradient(const Stage& s, const double* in, const Place* place, OutSlopes d, double* list,
-                         double* g) {
+void ConvolutionGradient(const Stage& s, const double* in, const BitWord* nonzero, const Place* place,
+                         OutSlopes d, double* list, double* g) {
+  if (s.kernel == 4 && s.in.channels == 1 && nonzero != nullptr && s.pool == Pooling::kMax && !s.relu &&
+      d.filter == 1 && s.in.width < 64)
+    return FourByFour(s, in, NonZeroWindows(s, nonzero, list), place, d, g);
   const std::size_t plane = s.in.height * s.in.width, parts = (s.kernel + kLanes - 1) / kLanes;
   const std::size_t lines = s.in.channels * s.kernel * parts;  // one row of a filter, four at a time
-  const auto line = [&](std::size_t n) {
-    const std::size_t row = n / parts;
-    return in + row / s.kernel * plane + row % s.kernel * s.in.width + n % parts * kLanes;
-  };
   for (std::size_t f = 0; f < s.filters; ++f) {
     const List found = ListOf(s, place, d, f, list);
     double* into = g + f * s.in.channels * s.kernel * s.kernel;
+    if (s.kernel == 4) {
+      FourByFour(s, in, found, into, g[s.weights() + f]);
+      continue;
+    }
     Lanes total = {};
     const auto take = [&]<std::size_t N, std::size_t Chains>(std::size_t first) {
       const double* from[N];
       Lanes sum[N];
-      for (std::size_t n = 0; n < N; ++n) from[n] = line(first + n);
-      Correlate<N, Chains>(found, from, sum, total);
+      for (std::size_t n = 0; n < N; ++n) {
+        const std::size_t row = (first + n) / parts;
+        from[n] = in + row / s.kernel * plane + row % s.kernel * s.in.width + (first + n) % parts * kLanes;
+      }
+      Correlate<N, Chains>(
+          found, [&](std::size_t n, Place at) __attribute__((always_inline)) { return from[n] + at; }, sum,
+          total);
       for (std::size_t n = 0; n < N; ++n) {
         const std::size_t row = (first + n) / parts, part = (first + n) % parts * kLanes;
         for (std::size_t j = part; j < std::min(part + kLanes, s.kernel); ++j)

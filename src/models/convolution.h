@@ -7,7 +7,8 @@
 //   out        = pooled max(0, z), or pooled z
 //
 // Images are channels × height × width doubles with kImageSlack more that may be read, not used. Inside, a
-// vector holds the same place of four filters, two places of two filters, or four places of one (`side`).
+// vector holds the same place of four filters, two places of two filters, or four places of one (`side`);
+// with `wide`, eight places of one (convolution_wide.h). The bits are the same.
 //
 // Pooling by maximum passes a slope to one place of four, so the way back visits the places that have one and
 // none else: it costs a quarter of the way there.
@@ -30,12 +31,23 @@ struct Plane {
 using Place = long long __attribute__((may_alias));
 using BitWord = std::uint64_t __attribute__((may_alias));
 
+// Bits first … first + 63 of a row of words, and whether any of the bits first … first + count − 1 is set, 1
+// ≤ count ≤ 64. The word after the one that holds the last bit may be read.
+inline std::uint64_t BitsFrom(const BitWord* bits, std::size_t first) {
+  const std::size_t shift = first % 64;  // by two shifts, since one by 64 has no meaning
+  return bits[first / 64] >> shift | bits[first / 64 + 1] << 1 << (63 - shift);
+}
+inline bool AnyBit(const BitWord* bits, std::size_t first, std::size_t count) {
+  return BitsFrom(bits, first) << (64 - count) != 0;
+}
+
 // One convolution with what follows it. The sizes are those of the buffers below, in doubles.
 struct Stage {
-  Plane in, convolved, out;
+  Plane in, convolved, out;  // z without the odd last row or column that pooling leaves out
   std::size_t filters, kernel;
   bool relu;
   Pooling pool;
+  bool wide = false;  // by AVX-512, which this processor has; only with a maximum
 
   std::size_t weights() const { return filters * in.channels * kernel * kernel; }
   std::size_t parameters() const { return weights() + filters; }
@@ -55,7 +67,13 @@ struct Stage {
   std::size_t TurnedSize() const { return filters * kernel * kernel * padded_channels(); }
   std::size_t PairsSize() const { return side() == 2 ? 2 * ImageSize() : 0; }
   std::size_t ConvolvedSize() const { return groups() * group(); }
+  std::size_t RoomSize() const { return wide ? 0 : PairsSize() + ConvolvedSize(); }
   std::size_t PlaceSize() const { return places() * groups() * side(); }
+  // Where `place` has those of filter f, and from one to the next.
+  std::size_t PlacesOf(std::size_t f) const {
+    return wide ? f * places() : f / side() * places() * side() + f % side();
+  }
+  std::size_t place_step() const { return wide ? 1 : side(); }
   std::size_t SlopesSize() const { return in.height * in.width * padded_channels(); }
   std::size_t ListSize() const { return 2 * convolved.height * convolved.width; }
 };
@@ -64,17 +82,17 @@ struct Stage {
 void PackFilters(const Stage&, const double* w, double* packed);
 void TurnFilters(const Stage&, const double* w, double* turned);
 
-// z from `in`. `nonzero`: bit k says whether in[k] ≠ 0; terms with a zero input are then left out where that
-// saves time, by what this record holds alone. nullptr: nothing is left out. `pairs`: room.
-void Convolve(const Stage&, const double* in, const double* packed, const BitWord* nonzero, double* pairs,
-              double* z);
+// out and `place` from `in`. `nonzero`: bit k says whether in[k] ≠ 0; terms with a zero input are then left
+// out where that saves time, by what this record holds alone, so all filters must be finite. nullptr: nothing
+// is left out. `room`: RoomSize().
+//
+// Windows of 2 × 2, stride 2; an odd last row or column is left out. Of equal maxima the first (in reading
+// order) gets the gradient. NaN wins.
+void ConvolveAndPool(const Stage&, const double* in, const double* packed, const BitWord* nonzero,
+                     double* room, double* out, Place* place);
 
 // in[0 … size) → bits; returns how many are not 0. `nonzero` has room for size/64 + 2 words.
 std::size_t NonZeroBits(const double* in, std::size_t size, BitWord* nonzero);
-
-// out and `place` from z. 2 × 2 windows, stride 2; an odd last row or column is left out. Of equal maxima the
-// first (in reading order) gets the gradient. NaN wins.
-void Pool(const Stage&, double* z, double* out, Place* place);
 
 // The slopes of `out`: that of place p of filter f is at [f · filter + p · step].
 struct OutSlopes {
@@ -84,9 +102,10 @@ struct OutSlopes {
 
 // g_w[f][c][i][j] = Σ d[f][y][x] in[c][y + i][x + j], g_b[f] = Σ d[f][y][x], d the slopes of z: those of the
 // stage's result, at the places that Pool kept. Sums run over the places in the order of `out`, in two halves
-// (even, odd) where one is too short to fill the machine. `list`: room.
-void ConvolutionGradient(const Stage&, const double* in, const Place* place, OutSlopes, double* list,
-                         double* g);
+// (even, odd) where one is too short to fill the machine. `nonzero` as above: places whose patch is zero may
+// be passed over, as long as all slopes are finite; g_b is not finite otherwise. `list`: room.
+void ConvolutionGradient(const Stage&, const double* in, const BitWord* nonzero, const Place* place,
+                         OutSlopes, double* list, double* g);
 
 // d_in: the slopes of the input, at [c + p · padded_channels()] for place p of channel c.
 void ConvolveBack(const Stage&, const double* turned, const Place* place, OutSlopes, double* list,

@@ -1,8 +1,20 @@
 #include "models/dense.h"
 
-#include <algorithm>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 of its own intrinsics (bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/simd.h"
 #include "models/lanes.h"
+
+// As in entries.cc: an attribute per function, and the upper halves of the registers are cleaned at the end.
+#define TACIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl")))
 
 namespace tacit {
 namespace {
@@ -105,7 +117,131 @@ inline void ForColumns(std::size_t out, F f) {
   if (rest > 0) return f(o, One{}, std::true_type{}, rest);
 }
 
+// The same tile for 8·(L − 1) outputs and those of `last`. Without kRows (a layer's sums) a(p, k) = a[p][k]
+// and b(k) = b + k·b_step; with kRows (an outer product) a(p, k) = a_rows[k][first + p], b(k) = b_rows[k] +
+// shift.
+struct WideOperands {
+  const double* const* a;
+  const double* const* a_rows;
+  std::size_t first;
+  const double* b;
+  std::size_t b_step;
+  const double* const* b_rows;
+  std::size_t shift;
+};
+template <std::size_t P, std::size_t L, bool kRows>
+TACIT_AVX512 void WideTile(const WideOperands& t, std::size_t count, double* const* y, __mmask8 last) {
+  __m512d sum[P][L];
+#pragma GCC unroll 8
+  for (std::size_t p = 0; p < P; ++p)
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < L; ++i)
+      sum[p][i] = i + 1 < L ? _mm512_loadu_pd(y[p] + 8 * i) : _mm512_maskz_loadu_pd(last, y[p] + 8 * i);
+  const double* from[P];
+#pragma GCC unroll 8
+  for (std::size_t p = 0; p < P; ++p) from[p] = kRows ? nullptr : t.a[p];
+  const double* at = t.b;
+  for (std::size_t k = 0; k < count; ++k) {
+    const double* row = kRows ? t.b_rows[k] + t.shift : at;
+    const double* scalars = kRows ? t.a_rows[k] + t.first : nullptr;
+    at += kRows ? 0 : t.b_step;
+    __m512d v[L];
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < L; ++i)
+      v[i] = i + 1 < L ? _mm512_loadu_pd(row + 8 * i) : _mm512_maskz_loadu_pd(last, row + 8 * i);
+#pragma GCC unroll 8
+    for (std::size_t p = 0; p < P; ++p) {
+      const __m512d c = _mm512_set1_pd(kRows ? scalars[p] : from[p][k]);
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < L; ++i) sum[p][i] = _mm512_fmadd_pd(c, v[i], sum[p][i]);
+    }
+  }
+#pragma GCC unroll 8
+  for (std::size_t p = 0; p < P; ++p)
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < L; ++i)
+      _mm512_mask_storeu_pd(y[p] + 8 * i, i + 1 < L ? 0xff : last, sum[p][i]);
+  _mm256_zeroupper();
+}
+
+// The tile for p < rows and these lanes.
+constexpr std::size_t kWideRows = 4, kWideLanes = 5;  // 4 × 5 sums, 5 + 1 operands fill 32 registers
+using WideFunction = void (*)(const WideOperands&, std::size_t, double* const*, __mmask8);
+template <bool kRows, std::size_t... N>
+constexpr std::array<WideFunction, sizeof...(N)> WideTiles(std::index_sequence<N...>) {
+  return {&WideTile<N / kWideLanes + 1, N % kWideLanes + 1, kRows>...};
+}
+// Calls f(first output, lanes, mask of the last) over 0 … out, in strips of nearly equal width.
+template <class F>
+inline void ForWideColumns(std::size_t out, F f) {
+  const std::size_t lanes = (out + 7) / 8, strips = (lanes + kWideLanes - 1) / kWideLanes;
+  if (out == 0) return;
+  for (std::size_t k = 0, at = 0; k < strips; ++k) {
+    const std::size_t here = lanes / strips + (k < lanes % strips ? 1 : 0);
+    const std::size_t part = at + here == lanes ? out % 8 : 0;
+    f(at * 8, here, static_cast<__mmask8>(part == 0 ? 0xff : (1u << part) - 1));
+    at += here;
+  }
+}
+bool Wide() { return internal::SimdInUse() == internal::Simd::kAvx512; }
+
+// The lanes of ProductsOfRows, the two rows side by side: sum[i] is that of a0, then that of a1.
+TACIT_AVX512 void WideProductsOfRows(const double* a0, const double* a1, const double* const b[4],
+                                     std::size_t size, double (&sum)[4][8]) {
+  const double *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+  __m512d p0 = _mm512_setzero_pd(), p1 = p0, p2 = p0, p3 = p0;
+  const auto add = [&](__m256d v0, __m256d v1, __m256d w0, __m256d w1, __m256d w2, __m256d w3) TACIT_AVX512
+      __attribute__((always_inline)) {
+        const __m512d v = _mm512_insertf64x4(_mm512_castpd256_pd512(v0), v1, 1);
+        p0 = _mm512_fmadd_pd(v, _mm512_broadcast_f64x4(w0), p0);
+        p1 = _mm512_fmadd_pd(v, _mm512_broadcast_f64x4(w1), p1);
+        p2 = _mm512_fmadd_pd(v, _mm512_broadcast_f64x4(w2), p2);
+        p3 = _mm512_fmadd_pd(v, _mm512_broadcast_f64x4(w3), p3);
+      };
+  std::size_t o = 0;
+  for (; o + kLanes <= size; o += kLanes)
+    add(_mm256_loadu_pd(a0 + o), _mm256_loadu_pd(a1 + o), _mm256_loadu_pd(b0 + o), _mm256_loadu_pd(b1 + o),
+        _mm256_loadu_pd(b2 + o), _mm256_loadu_pd(b3 + o));
+  if (o < size) {
+    const auto part = static_cast<__mmask8>((1u << (size - o)) - 1);
+    add(_mm256_maskz_loadu_pd(part, a0 + o), _mm256_maskz_loadu_pd(part, a1 + o),
+        _mm256_maskz_loadu_pd(part, b0 + o), _mm256_maskz_loadu_pd(part, b1 + o),
+        _mm256_maskz_loadu_pd(part, b2 + o), _mm256_maskz_loadu_pd(part, b3 + o));
+  }
+  _mm512_storeu_pd(sum[0], p0), _mm512_storeu_pd(sum[1], p1);
+  _mm512_storeu_pd(sum[2], p2), _mm512_storeu_pd(sum[3], p3);
+  _mm256_zeroupper();
+}
+
 }  // namespace
+
+void ProductsOfRows(const double* a0, const double* a1, const double* const b[4], std::size_t size,
+                    double of[2][4]) {
+  if (Wide()) {
+    double sum[4][8];
+    WideProductsOfRows(a0, a1, b, size, sum);
+    for (std::size_t k = 0; k < 2; ++k)
+      Store(of[k],
+            SumsOf(Load(sum[0] + 4 * k), Load(sum[1] + 4 * k), Load(sum[2] + 4 * k), Load(sum[3] + 4 * k)));
+    return;
+  }
+  Lanes p[4] = {}, q[4] = {};
+  const auto add = [&](Lanes v, Lanes w, auto load) __attribute__((always_inline)) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Lanes u = load(b[i]);
+      p[i] = MulAdd(v, u, p[i]);
+      q[i] = MulAdd(w, u, q[i]);
+    }
+  };
+  std::size_t o = 0;
+  for (; o + kLanes <= size; o += kLanes)
+    add(Load(a0 + o), Load(a1 + o), [o](const double* v) { return Load(v + o); });
+  if (const std::size_t part = size - o; part != 0)
+    add(LoadPart(a0 + o, part), LoadPart(a1 + o, part),
+        [o, part](const double* v) { return LoadPart(v + o, part); });
+  Store(of[0], SumsOf(p[0], p[1], p[2], p[3]));
+  Store(of[1], SumsOf(q[0], q[1], q[2], q[3]));
+}
 
 void DenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,
                   const double* start, std::size_t out, double* z) {
@@ -122,7 +258,7 @@ void AddDenseForward(const double* const* row, std::size_t records, std::size_t 
   std::size_t count = 0;
   for (std::size_t r = 0; r < records; ++r) {
     double* y = z + r * out;
-    if (!Few(NonZeros(row[r], in), in)) {   // decided by the record alone
+    if (!Few(NonZeros(row[r], in), in)) {  // decided by the record alone
       full[count] = row[r];
       sum[count++] = y;
       continue;
@@ -140,11 +276,29 @@ void AddDenseForward(const double* const* row, std::size_t records, std::size_t 
           [&](std::size_t k) { return w + (at + place[k]) * out; });
     }
   }
-  if (count < 3) {   // w is read once or twice: stream it
+  if (count < 3) {  // w is read once or twice: stream it
     for (std::size_t r = 0; r < count; ++r)
       StreamRows(
           in, out, sum[r], [&](std::size_t j) { return full[r][j]; },
           [&](std::size_t j) { return w + j * out; });
+    return;
+  }
+  if (Wide()) {
+    static constexpr auto kTiles = WideTiles<false>(std::make_index_sequence<kWideRows * kWideLanes>{});
+    for (std::size_t at = 0; at < in; at += kDepth)
+      ForWideColumns(out, [&](std::size_t o, std::size_t lanes, __mmask8 last) {
+        for (std::size_t r = 0; r < count; r += kWideRows) {
+          const std::size_t n = std::min(kWideRows, count - r);
+          double* y[kWideRows];
+          const double* a[kWideRows];
+          for (std::size_t p = 0; p < n; ++p) {
+            y[p] = sum[r + p] + o;
+            a[p] = full[r + p] + at;
+          }
+          kTiles[(n - 1) * kWideLanes + lanes - 1]({a, nullptr, 0, w + at * out + o, out, nullptr, 0},
+                                                   std::min(kDepth, in - at), y, last);
+        }
+      });
     return;
   }
   for (std::size_t at = 0; at < in; at += kDepth) {
@@ -199,14 +353,28 @@ void AddOuter(const double* const* row, const double* const* d, std::size_t reco
     }
     return;
   }
-  if (records < 6) {   // g is passed once: stream it
+  if (records < 6) {  // g is passed once: stream it
     for (std::size_t j = 0; j < in; ++j)
       StreamRows(
           records, out, g + j * out, [&](std::size_t r) { return row[r][j]; },
           [&](std::size_t r) { return d[r]; });
     return;
   }
-  for (std::size_t at = 0; at < in; at += kDepth / 2) {   // the rows' part stays in the first-level cache
+  if (Wide()) {
+    static constexpr auto kTiles = WideTiles<true>(std::make_index_sequence<kWideRows * kWideLanes>{});
+    for (std::size_t at = 0; at < in; at += kDepth / 2)
+      ForWideColumns(out, [&](std::size_t o, std::size_t lanes, __mmask8 last) {
+        const std::size_t end = std::min(at + kDepth / 2, in);
+        for (std::size_t j = at; j < end; j += kWideRows) {
+          const std::size_t n = std::min(kWideRows, end - j);
+          double* y[kWideRows];
+          for (std::size_t p = 0; p < n; ++p) y[p] = g + (j + p) * out + o;
+          kTiles[(n - 1) * kWideLanes + lanes - 1]({nullptr, row, j, nullptr, 0, d, o}, records, y, last);
+        }
+      });
+    return;
+  }
+  for (std::size_t at = 0; at < in; at += kDepth / 2) {  // the rows' part stays in the first-level cache
     const std::size_t end = std::min(at + kDepth / 2, in);
     ForColumns(out, [&](std::size_t o, auto lanes, auto partial, std::size_t part) {
       const auto b = [&](std::size_t r) { return d[r] + o; };
@@ -231,7 +399,7 @@ void AddSparseOuter(const Row* row, const double* const* d, std::size_t records,
   TACIT_CHECK(records <= kRecordBlock);
   std::size_t nonzeros = 0;
   for (std::size_t r = 0; r < records; ++r) nonzeros += row[r].size;
-  if (nonzeros < records * (in / 16)) {   // too few to look for who shares a feature
+  if (nonzeros < records * (in / 16)) {  // too few to look for who shares a feature
     for (std::size_t r = 0; r < records; ++r)
       for (std::size_t k = 0; k < row[r].size; ++k)
         AxpyRows<1>(&row[r].value[k], &d[r], out, g + row[r].index[k] * out);

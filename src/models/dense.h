@@ -35,6 +35,10 @@ void AddSparseOuter(const Row* row, const double* const* d, std::size_t records,
 void AddWeighted(const double* weight, const double* const* d, std::size_t records, std::size_t size,
                  double* g);
 
+// of[k][i] = a_k·b[i] for two rows and four, each by four sums of every fourth term, (s0 + s2) + (s1 + s3).
+void ProductsOfRows(const double* a0, const double* a1, const double* const b[4], std::size_t size,
+                    double of[2][4]);
+
 // t[o·in + j] = w[j·out + o].
 void Transpose(const double* w, std::size_t in, std::size_t out, double* t);
 

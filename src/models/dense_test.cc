@@ -12,7 +12,7 @@ namespace {
 // Every size around the tiles, the blocks and the lists; the sums are those of plain loops, bit for bit.
 TEST(Dense, IsThePlainLoopOfFusedSums) {
   for (const std::size_t in : {1u, 5u, 130u, 700u})
-    for (const std::size_t out : {1u, 2u, 4u, 7u, 11u, 12u, 33u})
+    for (const std::size_t out : {1u, 2u, 4u, 7u, 11u, 12u, 33u, 40u, 47u})
       for (const std::size_t records : {1u, 2u, 3u, 5u, 9u, 32u})
         for (const double density : {0.02, 0.25, 1.0}) {
           SCOPED_TRACE(testing::Message()
@@ -47,6 +47,22 @@ TEST(Dense, IsThePlainLoopOfFusedSums) {
           ASSERT_EQ(g, plain_g);
           ASSERT_EQ(sparse_g, plain_g);
         }
+}
+
+TEST(Dense, ProductsOfRowsAreSumsOfEveryFourthTerm) {
+  for (const std::size_t size : {1u, 3u, 4u, 9u, 200u}) {
+    const Vec v = test::RandomVec(6 * size, 1.0, size);
+    const double* b[4];
+    for (std::size_t i = 0; i < 4; ++i) b[i] = v.data() + (2 + i) * size;
+    double of[2][4];
+    ProductsOfRows(v.data(), v.data() + size, b, size, of);
+    for (std::size_t k = 0; k < 2; ++k)
+      for (std::size_t i = 0; i < 4; ++i) {
+        double s[4] = {};
+        for (std::size_t o = 0; o < size; ++o) s[o % 4] = std::fma(v[k * size + o], b[i][o], s[o % 4]);
+        EXPECT_EQ(of[k][i], (s[0] + s[2]) + (s[1] + s[3]));
+      }
+  }
 }
 
 TEST(Dense, TransposeAndWeightedSums) {

@@ -94,10 +94,12 @@ namespace {
 TACIT_AVX512 std::size_t PackNonZeros8(const double* x, std::size_t size, std::uint32_t* at, double* value) {
   const __m256i step = _mm256_set1_epi32(8);
   __m256i place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  constexpr std::size_t kAhead = 1024;
   std::size_t found = 0;
   for (std::size_t j = 0; j < size; j += 8) {
     const auto here = static_cast<__mmask8>(size - j >= 8 ? 0xff : (1u << (size - j)) - 1);
     const __m512d v = _mm512_maskz_loadu_pd(here, x + j);
+    _mm_prefetch(reinterpret_cast<const char*>(x + j + kAhead), _MM_HINT_T0);  // rows lie one after the other
     const __mmask8 mask = _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_NEQ_UQ);  // NaN is not 0
     _mm512_storeu_pd(value + found, _mm512_maskz_compress_pd(mask, v));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(at + found), _mm256_maskz_compress_epi32(mask, place));

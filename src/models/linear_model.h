@@ -46,29 +46,9 @@ class LinearModel final : public Objective {
     TACIT_CHECK(norm.size() == m);
     Grow(ws.a, m);
     Margins(shard, x, ws.b, ws.a);
-    const Dataset& d = shard.dataset();
-    double label[kBlock] = {}, length[kBlock] = {}, margin[kBlock] = {}, bound[kBlock];
-    std::size_t l = 0;
-    if (shard.contiguous())
-      for (; l + kBlock <= m; l += kBlock)
-        SlopeBlock(d.label.data() + shard.begin() + l, d.norm.data() + shard.begin() + l, ws.a.data() + l,
-                   norm.data() + l);
-    for (; l < m; l += kBlock) {
-      const std::size_t count = std::min(m - l, kBlock);
-      if (shard.contiguous()) {
-        std::copy_n(d.label.data() + shard.begin() + l, count, label);
-        std::copy_n(d.norm.data() + shard.begin() + l, count, length);
-      } else {
-        for (std::size_t k = 0; k < count; ++k) {
-          label[k] = shard.label(l + k);
-          length[k] = shard.norm(l + k);
-        }
-      }
-      std::copy_n(ws.a.data() + l, count, margin);
-      SlopeBlock(label, length, margin, bound);
-      std::copy_n(margin, count, ws.a.data() + l);
-      std::copy_n(bound, count, norm.data() + l);
-    }
+    ForBlocks(shard, shard.dataset().norm.data(), ws.a.data(), norm.data(),
+              [this](const double* label, const double* length, double* margin, double* bound)
+                  __attribute__((always_inline)) { SlopeBlock(label, length, margin, bound); });
   }
 
   void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
@@ -76,14 +56,24 @@ class LinearModel final : public Objective {
     AddRows(shard, ws.a, weight, ws.b, g);
   }
 
-  bool ClippedSum(const Shard& shard, View x, double c, Span g) const override {
+  bool ClippedSum(const Shard& shard, View x, double c, Workspace& ws, Vec& g) const override {
+    if (!(c >= kLeastLaneClip)) return false;
+    g.assign(x.size(), 0.0);
     if constexpr (requires(Lanes v) { link_.Slopes(v, v); }) {
-      const std::optional<NarrowRows> rows = NarrowRowsOf(shard);
-      if (!rows || !(c >= kLeastLaneClip)) return false;
-      AddClipped(*rows, x, c, [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); }, g);
-      return true;
+      if (const std::optional<NarrowRows> rows = NarrowRowsOf(shard)) {
+        AddClipped(*rows, x, c, [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); }, g);
+        return true;
+      }
     }
-    return false;
+    const std::size_t m = shard.size();
+    Grow(ws.a, m);
+    Grow(ws.c, m);
+    Margins(shard, x, ws.b, ws.a);
+    ForBlocks(shard, shard.dataset().norm.reach(), ws.a.data(), ws.c.data(),
+              [this, c](const double* label, const double* reach, double* margin, double* weight)
+                  __attribute__((always_inline)) { ClipBlock(c, label, reach, margin, weight); });
+    AddRows(shard, ws.a, View(ws.c).first(m), ws.b, g);
+    return true;
   }
 
   // y stays on a line: y_k = y − c_k a, whose margin is aᵀy − c_k‖a‖². So the steps are made on c alone, and
@@ -187,6 +177,31 @@ class LinearModel final : public Objective {
  private:
   static constexpr std::size_t kBlock = 32;
 
+  // f(labels, their rows' figures, margins in place, results) for kBlock records at a time; the last come in
+  // buffers that are filled up. of: a figure for every row of the data set.
+  template <class F>
+  static void ForBlocks(const Shard& shard, const double* of, double* margins, double* results, F f) {
+    const std::size_t m = shard.size();
+    const double* labels = shard.dataset().label.data();
+    std::size_t l = 0;
+    if (shard.contiguous())
+      for (; l + kBlock <= m; l += kBlock)
+        f(labels + shard.begin() + l, of + shard.begin() + l, margins + l, results + l);
+    double label[kBlock] = {}, figure[kBlock] = {}, margin[kBlock] = {}, result[kBlock];
+    for (; l < m; l += kBlock) {
+      const std::size_t count = std::min(m - l, kBlock);
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t at = shard.At(l + k);
+        label[k] = labels[at];
+        figure[k] = of[at];
+      }
+      std::copy_n(margins + l, count, margin);
+      f(label, figure, margin, result);
+      std::copy_n(margin, count, margins + l);
+      std::copy_n(result, count, results + l);
+    }
+  }
+
   // kBlock margins → slopes in place, and the bounds of the norms. On its own, and longer than what a
   // compiler unrolls whole, so that it becomes one vector loop.
   __attribute__((noinline)) void SlopeBlock(const double* __restrict label, const double* __restrict length,
@@ -195,6 +210,19 @@ class LinearModel final : public Objective {
       const double slope = link_.Slope(margin[k], label[k]);
       margin[k] = slope;
       norm[k] = NormBound(std::abs(slope), length[k]);
+    }
+  }
+
+  // The same with clipped slopes, and 1 for a record that counts, else 0: ClipSlope, four at a time.
+  __attribute__((noinline)) void ClipBlock(double c, const double* __restrict label,
+                                           const double* __restrict reach, double* __restrict margin,
+                                           double* __restrict weight) const {
+    for (std::size_t k = 0; k < kBlock; ++k) margin[k] = link_.Slope(margin[k], label[k]);
+    for (std::size_t k = 0; k < kBlock; k += kLanes) {
+      const Lanes r = Load(reach + k), within = WithinReach(Load(margin + k), r, All(c));
+      const LaneMask counts = LaneMask(r > Lanes{}) & LaneMask(within - within == Lanes{});
+      Store(margin + k, Lanes(LaneMask(within) & counts));
+      Store(weight + k, Lanes(LaneMask(All(1.0)) & counts));
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "core/rng.h"
 #include "core/round.h"
+#include "core/simd.h"
 #include "models/convolution.h"
 #include "models/dense.h"
 #include "models/entries.h"
@@ -63,20 +64,22 @@ double LengthUp(View v) {
 // there and the way back.
 class Front {
  public:
-  static constexpr std::size_t kBlock = 8;      // images whose traces stay in the cache beside the filters
+  static constexpr std::size_t kBlock = 4;      // images whose traces stay in the first-level caches
 
   explicit Front(std::vector<Stage> stages) : stages_(std::move(stages)) {
     for (const Stage& s : stages_) {
       parameters_ += s.parameters();
       packed_ += s.PackedSize();
       turned_ += s.TurnedSize();
-      trace_ += s.ImageSize() + s.PlaceSize();
-      pairs_ = std::max(pairs_, s.PairsSize());
-      convolved_ = std::max(convolved_, s.ConvolvedSize());
+      images_ += s.ImageSize() + s.PlaceSize();
+      room_ = std::max(room_, s.RoomSize());
       slopes_ = std::max(slopes_, s.SlopesSize());
       list_ = std::max(list_, s.ListSize());
     }
-    bits_ = stages_.empty() ? 0 : stages_.front().in.size() / 64 + 2;
+    // Everything begins with a cache line.
+    for (std::size_t* size : {&packed_, &turned_, &images_, &room_, &slopes_, &list_})
+      *size = (*size + kLine - 1) / kLine * kLine;
+    bits_ = stages_.empty() ? 0 : (stages_.front().in.size() / 64 + 2 + kLine) / kLine * kLine;
   }
   bool empty() const { return stages_.empty(); }
   std::size_t parameters() const { return parameters_; }
@@ -94,38 +97,52 @@ class Front {
 
   // All methods below share `room`: as many doubles as this.
   std::size_t Room() const {
-    return packed_ + turned_ + pairs_ + convolved_ + 2 * slopes_ + list_ + bits_ + kBlock * trace_;
+    return 2 * kLine + packed_ + turned_ + room_ + 2 * slopes_ + list_ + kBlock * (images_ + bits_);
   }
   void Prepare(View x, double* room) const {
-    double *packed = room, *turned = room + packed_;
+    const Parts p = In(room);
+    double *packed = p.packed, *turned = p.turned;
     const double* w = x.data();
     for (const Stage& s : stages_) {
       PackFilters(s, w, packed);
       TurnFilters(s, w, turned);
       packed += s.PackedSize(), turned += s.TurnedSize(), w += s.parameters();
     }
+    double zero = 0;  // NaN if a filter is not finite
+    for (std::size_t j = 0; j < first().parameters(); ++j) zero += 0.0 * x[j];
+    *p.zero = zero;
   }
   // The record's trace is kept in place r < kBlock; its result goes to `flat`.
   void Forward(const Row& row, double* room, std::size_t r, double* flat) const {
-    const double* packed = room;
-    double *pairs = room + packed_ + turned_, *z = pairs + pairs_, *in = Trace(room, r);
-    std::fill_n(in, first().ImageSize(), 0.0);
-    for (std::size_t k = 0; k < row.size; ++k) in[row.index ? row.index[k] : k] = row.value[k];
-    auto* bits = reinterpret_cast<BitWord*>(z + convolved_ + 2 * slopes_ + list_);
-    const std::size_t nonzeros = NonZeroBits(in, first().in.size(), bits);
+    const Parts p = In(room);
+    const double* packed = p.packed;
+    double* in = Images(p, r);
+    BitWord* bits = Bits(p, r);
+    const std::size_t size = first().in.size();
+    if (row.index != nullptr || row.size < size) {
+      std::fill_n(in, size, 0.0);
+      for (std::size_t k = 0; k < row.size; ++k) in[row.index[k]] = row.value[k];
+    } else {
+      std::copy_n(row.value, size, in);
+    }
+    std::fill_n(in + size, kImageSlack, 0.0);
+    // By what this record holds alone, and the filters, which all records share.
+    bits[bits_ - 1] = 4 * NonZeroBits(in, size, bits) < 3 * size && *p.zero == 0;
     for (const Stage& s : stages_) {
-      const bool last = &s == &stages_.back(), sparse = &s == &first() && 4 * nonzeros < 3 * s.in.size();
+      const bool last = &s == &stages_.back(), sparse = &s == &first() && bits[bits_ - 1] != 0;
       double* next = in + s.ImageSize() + s.PlaceSize();
-      Convolve(s, in, packed, sparse ? bits : nullptr, pairs, z);
-      Pool(s, z, last ? flat : next, reinterpret_cast<Place*>(in + s.ImageSize()));
+      ConvolveAndPool(s, in, packed, sparse ? bits : nullptr, p.room, last ? flat : next,
+                      reinterpret_cast<Place*>(in + s.ImageSize()));
       packed += s.PackedSize();
       in = next;
     }
   }
   // From the slopes of the result in place r to the gradient of the filters.
   void Backward(const double* slopes, double* room, std::size_t r, double* gradient) const {
-    const double *turned = room + packed_ + turned_, *in = Trace(room, r) + trace_;
-    double *d = room + packed_ + turned_ + pairs_ + convolved_, *e = d + slopes_, *list = e + slopes_;
+    const Parts p = In(room);
+    const double *turned = p.turned, *in = Images(p, r);
+    for (const Stage& s : stages_) turned += s.TurnedSize(), in += s.ImageSize() + s.PlaceSize();
+    double *d = p.slopes, *e = d + slopes_;
     OutSlopes of{slopes, stages_.back().places(), 1};
     gradient += parameters_;
     for (std::size_t i = stages_.size(); i-- > 0;) {
@@ -134,20 +151,42 @@ class Front {
       turned -= s.TurnedSize();
       gradient -= s.parameters();
       const auto* place = reinterpret_cast<const Place*>(in + s.ImageSize());
-      ConvolutionGradient(s, in, place, of, list, gradient);
+      const BitWord* bits = Bits(p, r);
+      ConvolutionGradient(s, in, i == 0 && bits[bits_ - 1] != 0 ? bits : nullptr, place, of, p.list,
+                          gradient);
       if (i == 0) return;
-      ConvolveBack(s, turned, place, of, list, d);
+      ConvolveBack(s, turned, place, of, p.list, d);
       of = {d, 1, s.padded_channels()};
       std::swap(d, e);
     }
   }
 
  private:
-  // The images that enter the stages, each with the places of its stage's maxima.
-  double* Trace(double* room, std::size_t r) const { return room + Room() - (kBlock - r) * trace_; }
+  static constexpr std::size_t kLine = 64 / sizeof(double);
+  // zero: 0, or NaN if a filter of the first stage is not finite.
+  struct Parts {
+    double *zero, *packed, *turned, *room, *slopes, *list, *traces;
+  };
+  Parts In(double* room) const {
+    Parts p{};
+    p.zero = room + ToLine(room);
+    p.packed = p.zero + kLine;
+    p.turned = p.packed + packed_;
+    p.room = p.turned + turned_;
+    p.slopes = p.room + room_;
+    p.list = p.slopes + 2 * slopes_;
+    p.traces = p.list + list_;
+    return p;
+  }
+  // The images that enter the stages, each with the places of its stage's maxima; and which entries of the
+  // first are not 0, with a last word that says whether that may be used.
+  double* Images(const Parts& p, std::size_t r) const { return p.traces + r * (images_ + bits_); }
+  BitWord* Bits(const Parts& p, std::size_t r) const {
+    return reinterpret_cast<BitWord*>(Images(p, r) + images_);
+  }
   std::vector<Stage> stages_;
-  std::size_t parameters_ = 0, packed_ = 0, turned_ = 0, trace_ = 0;
-  std::size_t pairs_ = 0, convolved_ = 0, slopes_ = 0, list_ = 0, bits_ = 0;
+  std::size_t parameters_ = 0, packed_ = 0, turned_ = 0, images_ = 0;
+  std::size_t room_ = 0, slopes_ = 0, list_ = 0, bits_ = 0;
 };
 
 // Convolutions with pooling, then dense layers, then softmax cross-entropy.
@@ -232,23 +271,11 @@ class Network final : public Objective {
   }
 
   void WeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Span g) const override {
-    TACIT_CHECK(weight.size() == shard.size() && g.size() == x.size() && x.size() == dim(shard.features()));
-    const std::size_t m = shard.size(), features = shard.features();
-    // RecordNorms has gathered them all; no block of AddRecords is that long.
-    if (m <= kRecordBlock || ws.entries.rows != m ||
-        std::find(weight.begin(), weight.end(), 0.0) != weight.end())
-      return AddRecords(shard, ws, weight, 0, g);
-    const Layer layer = At(0, features);
-    Grow(ws.factors, m * layer.out + 8);
-    double *d = ws.factors.data() + ToLine(ws.factors.data()), *bias = g.data() + layer.bias;
-    for (std::size_t l = 0; l < m; ++l) {
-      const double* slope = Slopes(ws, 0, m, l);
-      for (std::size_t o = 0; o < layer.out; ++o) d[l * layer.out + o] = weight[l] * slope[o];
-    }
-    AddSparseOuter(ws.entries, d, layer.out, g.data());
-    for (std::size_t l = 0; l < m; ++l)
-      for (std::size_t o = 0; o < layer.out; ++o) bias[o] += d[l * layer.out + o];
-    AddRecords(shard, ws, weight, 1, g.subspan(layer.bias + layer.out));
+    SumInto(shard, x, ws, weight, false, g);
+  }
+  void FormWeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Vec& g) const override {
+    g.resize(x.size());
+    SumInto(shard, x, ws, weight, true, g);
   }
 
   // Of a dense network the first layer is nearly all of the parameters, and the rows are its inputs. With x_s
@@ -267,7 +294,6 @@ class Network final : public Objective {
     SetPlaces(steps, m, ws.order);
     const Kept kept = KeptIn(ws.factors, m, features);
     const Span rest(kept.rest, w.size() - head);
-    std::fill_n(kept.d, m * h, 0.0);
     Copy(w.subspan(head), rest);
     StartSums(own, steps, w, kept, ws);
     Reserve(features, std::min(m, steps.batch), ws);
@@ -293,9 +319,10 @@ class Network final : public Objective {
           weight[l] = NormOf(batch, ws, l, count) < kInfinite ? each : 0.0;
       }
       for (std::size_t l = 0; l < count; ++l) {
-        if (weight[l] == 0) continue;
         const double* slope = Slopes(ws, 0, count, l);
         double* d = kept.d + (place + l) * h;
+        if (k < blocks) std::fill_n(d, h, 0.0);
+        if (weight[l] == 0) continue;
         for (std::size_t o = 0; o < h; ++o) d[o] += weight[l] * slope[o];
       }
       AddRecords(batch, ws, weight, 1, rest);
@@ -367,6 +394,34 @@ class Network final : public Objective {
   }
 
  private:
+  // WeightedSum; fresh: what was in g does not count.
+  void SumInto(const Shard& shard, View x, Workspace& ws, View weight, bool fresh, Span g) const {
+    TACIT_CHECK(weight.size() == shard.size() && g.size() == x.size() && x.size() == dim(shard.features()));
+    const std::size_t m = shard.size(), features = shard.features();
+    // RecordNorms has gathered them all; no block of AddRecords is that long.
+    if (m <= kRecordBlock || ws.entries.rows != m ||
+        std::find(weight.begin(), weight.end(), 0.0) != weight.end()) {
+      if (fresh) Fill(g, 0.0);
+      return AddRecords(shard, ws, weight, 0, g);
+    }
+    const Layer layer = At(0, features);
+    Grow(ws.factors, m * layer.out + 8);
+    double *d = ws.factors.data() + ToLine(ws.factors.data()), *bias = g.data() + layer.bias;
+    for (std::size_t l = 0; l < m; ++l) {
+      const double* slope = Slopes(ws, 0, m, l);
+      for (std::size_t o = 0; o < layer.out; ++o) d[l * layer.out + o] = weight[l] * slope[o];
+    }
+    if (fresh) {
+      SparseOuter(ws.entries, d, layer.out, g.data());
+      Fill(g.subspan(layer.bias), 0.0);
+    } else {
+      AddSparseOuter(ws.entries, d, layer.out, g.data());
+    }
+    for (std::size_t l = 0; l < m; ++l)
+      for (std::size_t o = 0; o < layer.out; ++o) bias[o] += d[l * layer.out + o];
+    AddRecords(shard, ws, weight, 1, g.subspan(layer.bias + layer.out));
+  }
+
   struct Layer {
     std::size_t in, out, weight, bias;  // the places in x of w (in × out) and b
   };
@@ -552,33 +607,16 @@ class Network final : public Objective {
     const double* d = ws.factors.data() + ToLine(ws.factors.data());
     const double* gram = d + m * h + rest.size() + m * h;
     double sum = 0, spread = 0;
-    for (std::size_t r = 0; r < m; r += 2) {
-      const double *d0 = d + r * h, *d1 = r + 1 < m ? d0 + h : d0;
+    for (std::size_t r = 0; r < m; r += 2)
       for (std::size_t s = 0; s <= std::min(r + 1, m - 1); s += 4) {
         const double* e[4];
         for (std::size_t i = 0; i < 4; ++i) e[i] = d + std::min(s + i, m - 1) * h;
-        Lanes p[4] = {}, q[4] = {};
-        const auto add = [&](Lanes a, Lanes b, auto load) __attribute__((always_inline)) {
-          for (std::size_t i = 0; i < 4; ++i) {
-            const Lanes v = load(e[i]);
-            p[i] = MulAdd(a, v, p[i]);
-            q[i] = MulAdd(b, v, q[i]);
-          }
-        };
-        std::size_t o = 0;
-        for (; o + kLanes <= h; o += kLanes)
-          add(Load(d0 + o), Load(d1 + o), [o](const double* v) { return Load(v + o); });
-        if (const std::size_t part = h - o; part != 0)
-          add(LoadPart(d0 + o, part), LoadPart(d1 + o, part),
-              [o, part](const double* v) { return LoadPart(v + o, part); });
         double of[2][4];
-        Store(of[0], SumsOf(p[0], p[1], p[2], p[3]));
-        Store(of[1], SumsOf(q[0], q[1], q[2], q[3]));
+        ProductsOfRows(d + r * h, d + std::min(r + 1, m - 1) * h, e, h, of);
         for (std::size_t k = 0; k < 2 && r + k < m; ++k)
           for (std::size_t i = 0; i < 4 && s + i <= r + k; ++i)
             sum += (s + i < r + k ? 2.0 : 1.0) * gram[(r + k) * m + s + i] * of[k][i];
       }
-    }
     for (std::size_t s = 0; s < m; ++s) {
       const double norm = own.norm(ws.order[s]);
       spread += std::sqrt(norm * norm + 1.0) * LengthUp(View(d + s * h, h));
@@ -766,12 +804,13 @@ Result<std::unique_ptr<Objective>> MakeNetwork(const ModelSpec& spec) {
       if (rows < half || columns < half)
         return Fail(Code::kInvalidArgument, "pooling of {} x {}: the image is too small", rows, columns);
       Stage s{in,
-              {c.filters, rows, columns},
+              {c.filters, rows / half * half, columns / half * half},
               {c.filters, rows / half, columns / half},
               c.filters,
               c.kernel,
               c.relu,
-              c.pool};
+              c.pool,
+              c.pool == Pooling::kMax && internal::SimdInUse() == internal::Simd::kAvx512};
       parameters += s.parameters();
       in = s.out;
       stages.push_back(s);

@@ -306,6 +306,24 @@ TEST_P(Networks, AnEmptyShardIsZeroAndSumsAddToWhatIsThere) {
   for (std::size_t j = 0; j < g.size(); ++j) EXPECT_NEAR(g[j], 3.25 + alone[j], 1e-12 * (1 + std::abs(g[j])));
 }
 
+TEST_P(Networks, ASumThatIsFormedIsOneAddedToZeros) {
+  const auto f = Make();
+  const Vec x = Point(*f, 1.0, 93);
+  const Dataset data = Data(80, 94);
+  for (const std::size_t m : {0u, 1u, 9u, 64u, 80u})
+    for (const bool without_one : {false, true}) {
+      const Shard shard(data, 0, m);
+      Workspace ws;
+      Vec norm(m), weight(m, 0.75), formed(3, kNan), added(x.size(), 0.0);
+      if (without_one && m > 2) weight[2] = 0;
+      f->RecordNorms(shard, x, ws, norm);
+      f->FormWeightedSum(shard, x, ws, weight, formed);
+      f->RecordNorms(shard, x, ws, norm);
+      f->WeightedSum(shard, x, ws, weight, added);
+      EXPECT_EQ(formed, added);
+    }
+}
+
 TEST_P(Networks, ARecordThatIsNotFiniteSaysSoAndWeightZeroRemovesIt) {
   const auto f = Make();
   const Vec x = Point(*f, 1.0, 102);
@@ -320,7 +338,7 @@ TEST_P(Networks, ARecordThatIsNotFiniteSaysSoAndWeightZeroRemovesIt) {
     f->RecordNorms(Shard(data, 0, 40), x, ws, norm);
     f->WeightedSum(Shard(data, 0, 40), x, ws, weight, expected);
     for (std::size_t k = first; k < last; ++k) data.value[k] = bad;
-    data.norm[20] = std::isnan(bad) ? kNan : kInfinity;
+    data.norm.Set(20, std::isnan(bad) ? kNan : kInfinity);
     f->RecordNorms(Shard(data, 0, 40), x, ws, norm);
     EXPECT_FALSE(std::isfinite(norm[20]));
     f->WeightedSum(Shard(data, 0, 40), x, ws, weight, g);
@@ -613,7 +631,7 @@ TEST(Factors, AreLeftAloneWhereTheyDoNotPayOrCouldOverflow) {
     Dataset data = RandomData(Loss::kMlp, 3, records, features, 0.2, 161);
     data.value[0] = value;
     test::FillNorms(data);
-    if (!(std::abs(value) < kInfinity)) data.norm[0] = kInfinity;
+    if (!(std::abs(value) < kInfinity)) data.norm.Set(0, kInfinity);
     Workspace ws;
     return f->StepsByFactors(Shard(data, 0, records), {0.1, records, block},
                              RandomVec(f->dim(features), 0.1, 1), ws);

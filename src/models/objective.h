@@ -90,11 +90,19 @@ class Objective {
   // the length alone, so g may be x itself: a step of gradient descent in place.
   virtual void RecordNorms(const Shard&, View x, Workspace&, Span norm) const = 0;
   virtual void WeightedSum(const Shard&, View x, Workspace&, View weight, Span g) const = 0;
+  // g ← the sum alone, the same bits as added to zeros, which a model with a long g need not write first.
+  virtual void FormWeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Vec& g) const {
+    g.assign(x.size(), 0.0);
+    WeightedSum(shard, x, ws, weight, g);
+  }
 
-  // g ← g + Σ_l min(1, c/norm[l]) ∇f_l(x), where one pass over the rows does what RecordNorms, weights
-  // as in clip_weight.h and WeightedSum do, with the same bits. False, with g untouched: there is no such
-  // way.
-  virtual bool ClippedSum(const Shard&, View /*x*/, double /*c*/, Span /*g*/) const { return false; }
+  // g ← Σ_l clip_c(∇f_l(x)) where there is a shorter way than RecordNorms, weights and WeightedSum: a model
+  // with one margin clips the slope itself (clip_weight.h). A record's term is in the ball in real
+  // arithmetic, and 0 if it cannot be measured; a term sees no more roundings than Roundings says. The bits
+  // are those of the records alone, however they are stored. False, with g untouched: there is no such way.
+  virtual bool ClippedSum(const Shard&, View /*x*/, double /*c*/, Workspace&, Vec& /*g*/) const {
+    return false;
+  }
 
   // y after `steps` steps y ← y − rate·∇f_l(y) on one record, where there is a shorter way than to make them
   // (false: there is none, and y is untouched). A step whose gradient cannot be measured is not made.

@@ -248,7 +248,8 @@ TEST_P(Objectives, TheBitsDependOnTheArgumentsAlone) {
   Dataset shifted = data;
   shifted.value.insert(shifted.value.begin(), GetParam().sparse ? 1 : 19, 1.0);
   shifted.label.insert(shifted.label.begin(), 0.0);
-  shifted.norm.insert(shifted.norm.begin(), 1.0);
+  shifted.norm = {1.0};
+  shifted.norm.Append(data.norm);
   if (GetParam().sparse) {
     shifted.column.insert(shifted.column.begin(), 0);
     for (std::uint64_t& b : shifted.row_begin) ++b;
@@ -317,7 +318,7 @@ TEST_P(Objectives, ARecordThatIsNotFiniteSaysSoAndWeightZeroRemovesIt) {
     const std::size_t last = GetParam().sparse ? data.row_begin[21] : 21 * 9;
     ASSERT_LT(first, last);
     for (std::size_t k = first; k < last; ++k) data.value[k] = bad;
-    data.norm[20] = std::isnan(bad) ? kNan : kInfinity;
+    data.norm.Set(20, std::isnan(bad) ? kNan : kInfinity);
     Workspace ws;
     Vec norm(40), weight(40, 1.0), g(x.size(), 0.0);
     f->RecordNorms(Shard(data, 0, 40), x, ws, norm);
@@ -696,47 +697,92 @@ TEST(Rows, NarrowRowsHaveTheBitsOfAnyOther) {
   }
 }
 
-// In one pass or in three: the same bits, around the pieces and groups that rows are taken in, with bounds
-// that clip none, some and all of them, with rows that cannot be measured, and added to what is there.
-TEST(Rows, ClippedInOnePassIsClippedInThree) {
-  struct {
-    Loss loss;
-    bool one_pass;
-  } const cases[] = {{Loss::kLeastSquares, true}, {Loss::kAbsoluteDeviation, true}, {Loss::kHuber, true},
-                     {Loss::kHinge, true},        {Loss::kSmoothedHinge, true},     {Loss::kLogistic, false}};
+// In one pass over rows that lie together, or by margins, slopes and rows that were picked: the same bits,
+// around the pieces and groups that rows are taken in, with bounds that clip none, some and all of them, and
+// with rows that cannot be measured. And the same as by weights, but for rounding.
+TEST(Rows, ClippedSlopesHaveTheSameBitsHoweverRowsAreStored) {
   Workspace ws;
-  for (const auto& c : cases)
-    for (const std::size_t d : {4u, 8u, 12u, 16u})
-      for (const std::size_t m : {0u, 1u, 2u, 3u, 4u, 15u, 18u, 50u, 255u, 256u, 259u, 600u})
+  for (const Loss loss : {Loss::kLeastSquares, Loss::kAbsoluteDeviation, Loss::kHuber, Loss::kHinge,
+                          Loss::kSmoothedHinge, Loss::kLogistic})
+    for (const std::size_t d : {3u, 4u, 8u, 12u, 16u})
+      for (const std::size_t m :
+           {0u, 1u, 2u, 3u, 4u, 7u, 8u, 9u, 15u, 16u, 18u, 23u, 50u, 255u, 256u, 259u, 600u})
         for (const bool strange : {false, true}) {
-          SCOPED_TRACE(testing::Message() << static_cast<int>(c.loss) << ", " << m << " x " << d);
-          Dataset data = test::RandomData(c.loss, 2, m + 5, d, 0.9, d + m);
+          SCOPED_TRACE(testing::Message() << static_cast<int>(loss) << ", " << m << " x " << d);
+          Dataset data = test::RandomData(loss, 2, m + 5, d, 0.9, d + m);
           for (std::size_t i = 2; strange && i < data.rows(); i += 7) {
             const double worst[] = {kNan, kInfinity, 1e300, -1e160, 0.0};
             data.value[i * d + i % d] = worst[i % 5];
-            data.norm[i] = i % 5 < 2 ? kInfinity : i % 5 == 4 ? data.norm[i] : std::abs(worst[i % 5]) * 2;
+            data.norm.Set(i, i % 5 < 2 ? kInfinity : i % 5 == 4 ? data.norm[i] : std::abs(worst[i % 5]) * 2);
             if (i % 3 == 0) data.label[i] = kNan;
           }
-          const auto f = *MakeObjective(ModelSpec{.loss = c.loss, .threshold = kThreshold});
+          const auto f = *MakeObjective(ModelSpec{.loss = loss, .threshold = kThreshold});
           const Shard own(data, 3, m);
+          std::vector<std::uint32_t> pick(m);
+          for (std::uint32_t l = 0; l < m; ++l) pick[l] = l;
           const Vec x = test::RandomVec(d, 1.0, 7);
           for (const double clip : {0x1p-400, 1e-3, 1.0, 1e6}) {
-            Vec one(d, 0.25), three(d, 0.25), norm(m), weight(m);
-            f->RecordNorms(own, x, ws, norm);
-            for (std::size_t l = 0; l < m; ++l) {      // min(1, clip/norm), rounded down
-              if (!(norm[l] < 0x1p500)) continue;
-              const double q = clip / norm[l];
-              weight[l] = norm[l] <= clip ? 1.0 : std::fma(q, norm[l], -clip) > 0 ? NextDown(q) : q;
-            }
-            f->WeightedSum(own, x, ws, weight, three);
-            ASSERT_EQ(f->ClippedSum(own, x, clip, one), c.one_pass);
-            if (!c.one_pass) continue;
-            ASSERT_EQ(one, three);
+            Vec one, picked, three(d), norm(m), weight(m);
+            ASSERT_TRUE(f->ClippedSum(own, x, clip, ws, one));
+            ASSERT_TRUE(f->ClippedSum(own.Pick(pick), x, clip, ws, picked));
+            ASSERT_EQ(one, picked);
             ASSERT_TRUE(std::isfinite(Norm(one)));
+            f->RecordNorms(own, x, ws, norm);
+            for (std::size_t l = 0; l < m; ++l)
+              if (norm[l] < 0x1p500) weight[l] = norm[l] <= clip ? 1.0 : clip / norm[l];
+            f->WeightedSum(own, x, ws, weight, three);
+            for (std::size_t j = 0; j < d; ++j)
+              ASSERT_NEAR(one[j], three[j], 1e-13 * static_cast<double>(m) * std::max(clip, 1e-300));
           }
-          Vec g(d);
-          EXPECT_FALSE(f->ClippedSum(own, x, 0x1p-401, g)) << "quotients may lose their digits";
+          Vec g;
+          EXPECT_FALSE(f->ClippedSum(own, x, 0x1p-401, ws, g)) << "products may lose their digits";
         }
+}
+
+// What a clipped slope stands on: reach·norm ≤ 1, and |slope|·norm ≤ C, both decided without rounding (the
+// sign of a fused product and difference is exact).
+TEST(ClipSlope, NeverPassesTheBound) {
+  Stream rng({.seed = 21, .purpose = Purpose::kTest});
+  const double edges[] = {0.0,     -0.0,     5e-324,  -5e-324,  0x1p-1022, 0x1p-1000,  1.0, 0x1p499,
+                          0x1p500, 0x1p1000, 1.7e308, -1.7e308, kInfinity, -kInfinity, kNan};
+  const auto any = [&](int k) {
+    if (k % 3 == 0) return edges[rng.Below(std::size(edges))];
+    const double v = std::exp2(600 * (2 * rng.Uniform() - 1)) * (1 + rng.Uniform());
+    return k % 3 == 1 ? v : rng.Normal();
+  };
+  int clipped = 0, left = 0, out = 0;
+  for (int k = 0; k < 400000; ++k) {
+    const double norm = std::abs(any(k)), slope = any(k / 3), reach = RowNorms::Reach(norm);
+    const double c = k % 5 == 0 ? 0x1p-400 : std::exp2(399 * (2 * rng.Uniform() - 1));
+    ASSERT_TRUE(reach >= 0 && std::isfinite(reach));
+    if (norm > 0x1p-1000 && norm < 0x1p500) {
+      ASSERT_LE(std::fma(reach, norm, -1.0), 0);
+      ASSERT_GE(reach * norm, 1 - 0x1p-49);
+    }
+    const ClippedSlope got = ClipSlope(slope, reach, c);
+    const Lanes four = WithinReach(All(slope), All(reach), All(c));
+    if (got.counts) {
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(four[2]), std::bit_cast<std::uint64_t>(got.slope));
+    } else {
+      ASSERT_EQ(got.slope, 0);
+      ++out;
+      continue;
+    }
+    ASSERT_TRUE(std::isfinite(norm) && !std::isnan(slope));
+    if (norm > 0) {
+      ASSERT_LE(std::fma(std::abs(got.slope), norm, -c), 0);
+    }
+    ASSERT_EQ(std::signbit(got.slope), std::signbit(slope));
+    got.slope == slope ? ++left : ++clipped;
+  }
+  EXPECT_GT(clipped, 10000);
+  EXPECT_GT(left, 10000);
+  EXPECT_GT(out, 10000);
+  EXPECT_FALSE(ClipSlope(kNan, 1.0, 1.0).counts);
+  EXPECT_EQ(ClipSlope(kInfinity, 1.0, 2.0).slope, 2);
+  EXPECT_EQ(ClipSlope(-kInfinity, 1.0, 2.0).slope, -2);
+  EXPECT_FALSE(ClipSlope(kInfinity, RowNorms::Reach(0.0), 1e300).counts) << "no row, and no number";
+  for (const double bad : {kNan, kInfinity, 0x1p500}) EXPECT_EQ(RowNorms::Reach(bad), 0);
 }
 
 }  // namespace

@@ -211,10 +211,10 @@ template <std::size_t B>
 void NarrowMargins(const double* rows, const double* x, std::size_t count, double* out) {
   const typename Narrow<B>::Point point(x);
   std::size_t l = 0;
-  for (; l + 4 <= count; l += 4) point.Margins(rows + l * 4 * B, out + l);
+  for (; l + 4 <= count; l += 4) Store(out + l, point.Margins(rows + l * 4 * B));
   if (l == count) return;
   double last[4];
-  point.Margins(rows + l * 4 * B, count - l, last);
+  Store(last, point.Margins(rows + l * 4 * B, count - l));
   std::copy_n(last, count - l, out + l);
 }
 

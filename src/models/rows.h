@@ -7,9 +7,11 @@
 #include <limits>
 #include <optional>
 
+#include "core/simd.h"
 #include "core/vec.h"
 #include "data/dataset.h"
 #include "models/clip_weight.h"
+#include "models/wide_rows.h"
 
 namespace tacit {
 
@@ -53,7 +55,7 @@ __attribute__((always_inline)) inline double NormBound(double s, double a) {
 
 // Rows of 4, 8, 12 or 16 features, one after the other: what the kernels for narrow rows take.
 struct NarrowRows {
-  const double *value, *label, *norm;
+  const double *value, *label, *reach;
   std::size_t features, count;
 };
 inline std::optional<NarrowRows> NarrowRowsOf(const Shard& shard) {
@@ -62,13 +64,13 @@ inline std::optional<NarrowRows> NarrowRowsOf(const Shard& shard) {
     return std::nullopt;
   const Dataset& d = shard.dataset();
   return NarrowRows{d.dense() + shard.begin() * n, d.label.data() + shard.begin(),
-                    d.norm.data() + shard.begin(), n, shard.size()};
+                    d.norm.reach() + shard.begin(), n, shard.size()};
 }
 
 // The kernels for rows of 4·B features that lie one after the other, four rows at a time.
 template <std::size_t B>
 struct Narrow {
-  // margin[l] = ⟨row_l, x⟩ of four rows, or of 1 … 3; four are written.
+  // ⟨row_l, x⟩ of four rows, or of 1 … 3 and something finite.
   struct Point {
     Lanes x[B];
     explicit Point(const double* at) {
@@ -79,13 +81,12 @@ struct Narrow {
       for (std::size_t i = 0; i < B; ++i) s = MulAdd(Load(row + 4 * i), x[i], s);
       return s;
     }
-    __attribute__((always_inline)) void Margins(const double* rows, double* margin) const {
-      Store(margin,
-            SumsOf(Products(rows), Products(rows + 4 * B), Products(rows + 8 * B), Products(rows + 12 * B)));
+    __attribute__((always_inline)) Lanes Margins(const double* rows) const {
+      return SumsOf(Products(rows), Products(rows + 4 * B), Products(rows + 8 * B), Products(rows + 12 * B));
     }
-    __attribute__((always_inline)) void Margins(const double* rows, std::size_t count, double* margin) const {
+    __attribute__((always_inline)) Lanes Margins(const double* rows, std::size_t count) const {
       const std::size_t one = count > 1 ? 4 * B : 0, two = count > 2 ? 8 * B : one;
-      Store(margin, SumsOf(Products(rows), Products(rows + one), Products(rows + two), Lanes{}));
+      return SumsOf(Products(rows), Products(rows + one), Products(rows + two), Lanes{});
     }
   };
 
@@ -109,9 +110,16 @@ struct Narrow {
       if (count >= 2) AddOne(rows + 4 * B, w[1], s[1]);
       if (count >= 3) AddOne(rows + 8 * B, w[2], s[2]);
     }
+    __attribute__((always_inline)) Lanes total(std::size_t i) const {
+      return (s[0][i] + s[2][i]) + (s[1][i] + s[3][i]);
+    }
+    __attribute__((always_inline)) bool finite() const {
+      Lanes zero = {};  // x − x is 0, or NaN
+      for (std::size_t i = 0; i < W; ++i) zero += total(i) - total(i);
+      return Everywhere(LaneMask(zero == Lanes{}));
+    }
     __attribute__((always_inline)) void To(double* g) const {
-      for (std::size_t i = 0; i < W; ++i)
-        Store(g + 4 * i, Load(g + 4 * i) + ((s[0][i] + s[2][i]) + (s[1][i] + s[3][i])));
+      for (std::size_t i = 0; i < W; ++i) Store(g + 4 * i, Load(g + 4 * i) + total(i));
     }
   };
   template <std::size_t W, bool kSkip>
@@ -131,63 +139,61 @@ struct Narrow {
 
   static constexpr std::size_t kPiece = 256;  // rows that are added at once; more come in pieces
 
-  // g ← g + Σ_l weight_l·slope_l·row_l in one pass, with slope_l = slope(⟨row_l, x⟩, label_l) and weight_l
-  // that of clip_weight.h for NormBound(|slope_l|, norm_l): the same bits as Margins, NormBound, ClipFour and
-  // AddRows one after the other. slope(Lanes, Lanes) → Lanes, in each lane alone.
+  // g ← g + Σ_l d_l row_l in one pass, d_l the clipped slope (clip_weight.h) of slope(⟨row_l, x⟩, label_l):
+  // the same bits as Margins, ClipSlope and AddRows one after the other. slope(Lanes, Lanes) → Lanes, in each
+  // lane alone.
   //
-  // A row's way from margin to sum is one long chain, and a processor looks ahead over two or three of them
-  // only. So margins come first, and while the quotients of some rows are under way others are added. What
-  // lies behind the rows is likely the next client's: it is fetched meanwhile.
+  // Whether all rows count is asked of the sum: a slope that is no number, and a row that is not finite
+  // beside a slope of 0, leave a coordinate that is none. Then the others are added again.
+  //
+  // A row's way from margin to sum is one long chain, and a processor looks ahead over a few of them only: so
+  // while slopes of some rows are under way others are added. What lies behind the rows is likely the next
+  // client's: it is fetched meanwhile.
   template <class Slope>
   static void AddClipped(const NarrowRows& rows, const double* x, double clip, Slope slope, double* g) {
-    constexpr std::size_t kApart = 16, kSums = B <= 2 ? B : 0;
-    double w[kPiece];
+    constexpr std::size_t kApart = 8, kSums = B <= 2 ? B : 0;
+    double d[kPiece + 8];
+    const bool wide = B % 2 == 0 && internal::SimdInUse() == internal::Simd::kAvx512;
     const Point point(x);
     const Lanes c = All(clip);
     for (std::size_t first = 0; first < rows.count; first += kPiece) {
       const std::size_t count = std::min(rows.count - first, kPiece), full = count & ~std::size_t{3};
       const double *value = rows.value + first * 4 * B, *label = rows.label + first,
-                   *norm = rows.norm + first;
-      LaneMask all = ~LaneMask{};
-      const auto weigh = [&](std::size_t l, Lanes y, Lanes length) __attribute__((always_inline)) {
-        const Lanes d = slope(Load(w + l), y);
-        // NormBound, but for the exact 0, whose weight is 1 as well.
-        const Lanes bound = Abs(d) * length * All(1.0 + 0x1p-49) + All(std::numeric_limits<double>::min());
-        const ClipLanes clipped = ClipFour(bound, c);
-        Store(w + l, Lanes(LaneMask(clipped.weight * d) & clipped.counts));
-        all &= clipped.counts;
-      };
-      const auto fetch = [&](std::size_t l) __attribute__((always_inline)) {
-        const double* next = value + (count + l) * 4 * B;
-        for (std::size_t i = 0; i < 2 * B; ++i) __builtin_prefetch(next + 8 * i);
-      };
-      for (std::size_t l = 0; l < full; l += 4) point.Margins(value + l * 4 * B, w + l);
-      if (full < count) {
-        const std::size_t rest = count - full;
-        point.Margins(value + full * 4 * B, rest, w + full);
-        weigh(full, LoadPart(label + full, rest), LoadPart(norm + full, rest));
-      }
-      Sum<kSums, false> sum;
-      const std::size_t ahead = kSums > 0 ? std::min(full, kApart) : full;
-      for (std::size_t l = 0; l < ahead; l += 4) {
-        fetch(l);
-        weigh(l, Load(label + l), Load(norm + l));
-      }
-      if constexpr (kSums > 0) {
+                   *reach = rows.reach + first;
+      if (wide) {
+        if constexpr (B % 2 == 0)
+          if (Wide<B>::AddClipped(value, label, reach, count, x, clip, slope, d, g)) continue;
+      } else {
+        const auto four = [&](std::size_t l) __attribute__((always_inline)) {
+          const double* next = value + (count + l) * 4 * B;
+          for (std::size_t i = 0; i < 2 * B; ++i) __builtin_prefetch(next + 8 * i);
+          const Lanes s = slope(point.Margins(value + l * 4 * B), Load(label + l));
+          Store(d + l, WithinReach(s, Load(reach + l), c));
+        };
+        Sum<kSums, false> sum;
         std::size_t l = 0;
-        for (; l + kApart < full; l += 4) {
-          fetch(l + kApart);
-          weigh(l + kApart, Load(label + l + kApart), Load(norm + l + kApart));
-          sum.Add(value + l * 4 * B, w + l);
+        for (; l < (kSums > 0 ? std::min(full, kApart) : full); l += 4) four(l);
+        if constexpr (kSums > 0)
+          for (; l < full; l += 4) {
+            four(l);
+            sum.Add(value + (l - kApart) * 4 * B, d + (l - kApart));
+          }
+        const std::size_t rest = count - full;
+        if (rest > 0) {
+          const Lanes s = slope(point.Margins(value + full * 4 * B, rest), LoadPart(label + full, rest));
+          Store(d + full, WithinReach(s, LoadPart(reach + full, rest), c));
         }
-        for (; l < full; l += 4) sum.Add(value + l * 4 * B, w + l);
-        sum.Add(value + full * 4 * B, count - full, w + full);
-        if (Everywhere(all)) [[likely]] {
-          sum.To(g);
-          continue;
+        if constexpr (kSums > 0) {
+          for (l = full - std::min(full, kApart); l < full; l += 4) sum.Add(value + l * 4 * B, d + l);
+          sum.Add(value + full * 4 * B, rest, d + full);
+          if (sum.finite()) [[likely]] {
+            sum.To(g);
+            continue;
+          }
         }
       }
-      Add(value, w, count, g);  // rows that may not be finite have w = 0
+      for (std::size_t l = 0; l < count; ++l) d[l] = d[l] - d[l] == 0 ? d[l] : 0.0;
+      Add(value, d, count, g);  // a row with d = 0 is not read
     }
   }
 };

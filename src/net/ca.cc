@@ -2,34 +2,32 @@
 
 #include <openssl/bn.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <memory>
 #include <sstream>
 
 #include "experiment/files.h"
 #include "experiment/job.h"
+#include "net/pem.h"
 
 namespace tacit {
 namespace {
 
 namespace fs = std::filesystem;
 
-template <auto F>
-struct Free {
-  template <class T> void operator()(T* p) const { F(p); }
-};
-using Key = std::unique_ptr<EVP_PKEY, Free<&EVP_PKEY_free>>;
-using Certificate509 = std::unique_ptr<X509, Free<&X509_free>>;
-using Crl = std::unique_ptr<X509_CRL, Free<&X509_CRL_free>>;
-using Memory = std::unique_ptr<BIO, Free<&BIO_free>>;
-using Number = std::unique_ptr<BIGNUM, Free<&BN_free>>;
-using Serial = std::unique_ptr<ASN1_INTEGER, Free<&ASN1_INTEGER_free>>;
-using Time = std::unique_ptr<ASN1_TIME, Free<&ASN1_TIME_free>>;
+using pem::Certificate509;
+using pem::CommonName;
+using pem::Key;
+using pem::Memory;
+using pem::Over;
+using pem::ParseCertificate;
+using pem::ParseKey;
+using Request509 = Handle<X509_REQ, &X509_REQ_free>;
+using Crl = Handle<X509_CRL, &X509_CRL_free>;
+using Number = Handle<BIGNUM, &BN_free>;
+using Serial = Handle<ASN1_INTEGER, &ASN1_INTEGER_free>;
+using Time = Handle<ASN1_TIME, &ASN1_TIME_free>;
 
 Error Trouble(const char* what) {
   char text[256] = "no reason given";
@@ -37,9 +35,6 @@ Error Trouble(const char* what) {
   return Fail(Code::kInternal, "{} failed in OpenSSL ({})", what, text);
 }
 
-Memory Over(const std::string& text) {
-  return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
 std::string TextOf(const Memory& bio) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &data);
@@ -57,15 +52,11 @@ std::string PemOf(EVP_PKEY* k) {
   return Pem(
       [&](BIO* out) { return PEM_write_bio_PrivateKey(out, k, nullptr, nullptr, 0, nullptr, nullptr); });
 }
+std::string PemOf(X509_REQ* r) {
+  return Pem([&](BIO* out) { return PEM_write_bio_X509_REQ(out, r); });
+}
 std::string PemOf(X509_CRL* c) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509_CRL(out, c); });
-}
-Certificate509 ParseCertificate(const std::string& pem) {
-  return Certificate509(PEM_read_bio_X509(Over(pem).get(), nullptr, nullptr, nullptr));
-}
-Key ParseKey(const std::string& pem) {
-  return Key(
-      PEM_read_bio_PrivateKey(Over(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
 }
 Crl ParseCrl(const std::string& pem) {
   return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, nullptr, nullptr));
@@ -94,7 +85,7 @@ bool Extend(X509* x, X509* issuer, int nid, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, issuer, x, nullptr, nullptr, 0);
-  const std::unique_ptr<X509_EXTENSION, Free<&X509_EXTENSION_free>> made(
+  const Handle<X509_EXTENSION, &X509_EXTENSION_free> made(
       X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
   return made && X509_add_ext(x, made.get(), -1) == 1;
 }
@@ -125,10 +116,28 @@ std::string SerialText(const ASN1_INTEGER* serial) {
   return out;
 }
 
-std::string CommonName(X509* x) {
-  char text[256] = "";
-  const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, text, sizeof text);
-  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : "";
+// Whose key a certificate is for. Its owner has signed the request with the key.
+struct Wanted {
+  std::string name;
+  Key key;
+};
+Result<Wanted> ReadRequest(const fs::path& file) {
+  TACIT_TRY(const std::string pem, ReadWhole(file, 1 << 20));
+  const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, nullptr, nullptr));
+  if (!r)
+    return Fail(Code::kMalformed, "{}: is no request for a certificate; `tacit keys request NAME` makes one",
+                file.string());
+  Wanted w{CommonName(X509_REQ_get_subject_name(r.get())), Key(X509_REQ_get_pubkey(r.get()))};
+  if (!w.key || X509_REQ_verify(r.get(), w.key.get()) != 1)
+    return Fail(Code::kMalformed, "{}: is not signed by the key it is about; ask for it again",
+                file.string());
+  // 112 bits of security or more: EC keys of 224 bits, RSA keys of 2048.
+  if (EVP_PKEY_get_security_bits(w.key.get()) < 112)
+    return Fail(Code::kInvalidArgument,
+                "{}: its key is too short to be vouched for; make one with `tacit "
+                "keys request`",
+                file.string());
+  return w;
 }
 
 struct Authority {
@@ -199,9 +208,40 @@ Status MakeAuthority(const NewAuthority& a) {
   return WriteWhole(a.folder / "crl.pem", crl);
 }
 
-Result<IssuedFiles> Issue(const NewCertificate& n) {
+Result<RequestFiles> MakeRequest(const NewRequest& n) {
   TACIT_OK(CheckName(n.name));
+  const RequestFiles files{n.folder / (n.name + ".csr"), n.folder / (n.name + ".key")};
+  std::error_code ec;
+  fs::create_directories(n.folder, ec);
+  if (fs::exists(files.request, ec))
+    return Fail(Code::kInvalidArgument, "{}: is there already; nothing was written, name another --out",
+                files.request.string());
+  const Key key(EVP_EC_gen("P-256"));
+  if (!key) return Trouble("making a key");
+  const Request509 r(X509_REQ_new());
+  if (!r || X509_REQ_set_version(r.get(), 0) != 1 || X509_REQ_set_pubkey(r.get(), key.get()) != 1 ||
+      X509_NAME_add_entry_by_txt(X509_REQ_get_subject_name(r.get()), "CN", MBSTRING_UTF8,
+                                 reinterpret_cast<const unsigned char*>(n.name.c_str()), -1, -1, 0) != 1 ||
+      X509_REQ_sign(r.get(), key.get(), EVP_sha256()) <= 0)
+    return Trouble("making a request");
+  TACIT_OK(WriteNew(files.key, PemOf(key.get()), true));
+  TACIT_OK(WriteNew(files.request, PemOf(r.get()), false));
+  return files;
+}
+
+Result<IssuedFiles> Issue(const NewCertificate& n) {
   TACIT_TRY(const Authority a, Open(n.authority));
+  Wanted wanted{n.name, nullptr};
+  if (!n.request.empty()) {
+    TACIT_TRY(wanted, ReadRequest(n.request));
+    if (!n.name.empty() && n.name != wanted.name)
+      return Fail(Code::kInvalidArgument,
+                  "{}: asks for another name than {}; leave the name out, or ask its "
+                  "owner for a new request",
+                  n.request.string(), n.name);
+  }
+  const std::string& name = wanted.name;
+  TACIT_OK(CheckName(name));
   std::string hosts;
   for (const std::string& host : n.hosts) {
     if (host.empty() || host.find_first_of(", \t\n") != std::string::npos)
@@ -212,10 +252,10 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
     return Fail(Code::kInvalidArgument,
                 "{}: a server's certificate names the hosts it is for; give --host, e.g. --host "
                 "train.example.org --host 192.0.2.1",
-                n.name);
-  const Key key(EVP_EC_gen("P-256"));
-  if (!key) return Trouble("making a key");
-  const Certificate509 x = Draft(n.name, key.get(), a.certificate.get(), n.days);
+                name);
+  if (!wanted.key) wanted.key.reset(EVP_EC_gen("P-256"));
+  if (!wanted.key) return Trouble("making a key");
+  const Certificate509 x = Draft(name, wanted.key.get(), a.certificate.get(), n.days);
   X509* issuer = a.certificate.get();
   if (!x || !Extend(x.get(), issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !Extend(x.get(), issuer, NID_key_usage, "critical,digitalSignature") ||
@@ -226,8 +266,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
   if (!hosts.empty() && !Extend(x.get(), issuer, NID_subject_alt_name, hosts))
     return Fail(Code::kInvalidArgument, "--host: {} are no host names and addresses", hosts);
   if (X509_sign(x.get(), a.key.get(), EVP_sha256()) <= 0) return Trouble("signing a certificate");
-  IssuedFiles files{n.folder / (n.name + ".pem"), n.folder / (n.name + ".key"),
-                    SerialText(X509_get0_serialNumber(x.get()))};
+  IssuedFiles files{n.folder / (name + ".pem"), n.request.empty() ? n.folder / (name + ".key") : fs::path(),
+                    name, SerialText(X509_get0_serialNumber(x.get()))};
   std::error_code ec;
   fs::create_directories(n.folder, ec);
   if (fs::exists(files.certificate, ec))
@@ -235,10 +275,10 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 files.certificate.string());
   // In the book before it exists: what is not there cannot be revoked.
   TACIT_TRY(std::string issued, ReadWhole(n.authority / "issued.txt"));
-  issued += fmt::format("{} {} {} {}\n", files.serial, n.name,
-                        n.party == Party::kServer ? "server" : "client", n.days);
+  issued += fmt::format("{} {} {} {}\n", files.serial, name, n.party == Party::kServer ? "server" : "client",
+                        n.days);
   TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
-  TACIT_OK(WriteNew(files.key, PemOf(key.get()), true));
+  if (n.request.empty()) TACIT_OK(WriteNew(files.key, PemOf(wanted.key.get()), true));
   TACIT_OK(WriteNew(files.certificate, PemOf(x.get()), false));
   return files;
 }
@@ -287,7 +327,7 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
   if (!x) return Fail(Code::kMalformed, "{}: is no certificate in PEM", certificate.string());
   if (!k || X509_check_private_key(x.get(), k.get()) != 1)
     return Fail(Code::kMalformed, "{}: is not the private key of {}", key.string(), certificate.string());
-  id.name = CommonName(x.get());
+  id.name = CommonName(X509_get_subject_name(x.get()));
   TACIT_OK(CheckName(id.name));
   return id;
 }

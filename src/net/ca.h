@@ -22,16 +22,27 @@ struct NewAuthority {
 };
 Status MakeAuthority(const NewAuthority&);  // never over another
 
+// A private key and a request for a certificate, made where the key is to stay: NAME.key and NAME.csr.
+struct NewRequest {
+  std::filesystem::path folder;
+  std::string name;
+};
+struct RequestFiles {
+  std::filesystem::path request, key;
+};
+Result<RequestFiles> MakeRequest(const NewRequest&);  // never over files that are there
+
 struct NewCertificate {
   std::filesystem::path authority, folder;  // the files NAME.pem and NAME.key go to `folder`
-  std::string name;
+  std::string name;  // with a request: as it says there, or empty
+  std::filesystem::path request = {};  // whose key it is for; empty: a new key, to be handed over
   Party party = Party::kClient;
   std::vector<std::string> hosts;  // a server's names and addresses
   int days = 365;  // negative: it has expired already
 };
 struct IssuedFiles {
-  std::filesystem::path certificate, key;
-  std::string serial;
+  std::filesystem::path certificate, key;  // key: empty with a request
+  std::string name, serial;
 };
 Result<IssuedFiles> Issue(const NewCertificate&);  // never over files that are there
 

@@ -23,6 +23,10 @@ class CaTest : public testing::Test {
     return Issue(
         {.authority = home_ / "ca", .folder = home_ / "out", .name = name, .hosts = {}, .days = days});
   }
+  Result<IssuedFiles> MakeFor(const fs::path& request, const std::string& name = "") const {
+    return Issue(
+        {.authority = home_ / "ca", .folder = home_ / "out", .name = name, .request = request, .hosts = {}});
+  }
   Status Check(const fs::path& certificate, const fs::path& list) const {
     TACIT_TRY(const std::string pem, ReadWhole(certificate));
     TACIT_TRY(const std::string ca, ReadWhole(home_ / "ca/ca.pem"));
@@ -42,6 +46,47 @@ TEST_F(CaTest, IssuesKeysForTheirOwnersAlone) {
   const auto id = ReadIdentity(home_ / "ca/ca.pem", made->certificate, made->key);
   ASSERT_TRUE(id.ok()) << id.error().message;
   EXPECT_EQ(id->name, "north");
+}
+
+// The authority sees the request alone; the key stays where it was made.
+TEST_F(CaTest, CertifiesKeysThatItDoesNotSee) {
+  const auto asked = MakeRequest({.folder = home_ / "own", .name = "north"});
+  ASSERT_TRUE(asked.ok()) << asked.error().message;
+  struct stat info{};
+  ASSERT_EQ(::stat(asked->key.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 077, 0u);
+  const auto made = MakeFor(asked->request);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->name, "north");
+  EXPECT_TRUE(made->key.empty());
+  EXPECT_FALSE(fs::exists(home_ / "out/north.key"));
+  const auto id = ReadIdentity(home_ / "ca/ca.pem", made->certificate, asked->key);
+  ASSERT_TRUE(id.ok()) << id.error().message;
+  EXPECT_EQ(id->name, "north");
+  EXPECT_EQ(*Revoke(home_ / "ca", "north"), 1u);      // it is in the book
+  EXPECT_FALSE(MakeRequest({.folder = home_ / "own", .name = "north"}).ok());  // nothing is overwritten
+}
+
+TEST_F(CaTest, RefusesRequestsThatAreNone) {
+  const auto asked = MakeRequest({.folder = home_ / "own", .name = "north"});
+  ASSERT_TRUE(asked.ok());
+  EXPECT_FALSE(MakeFor(asked->request, "south").ok());
+  EXPECT_FALSE(MakeFor(asked->key).ok());
+  EXPECT_FALSE(MakeFor(home_ / "nowhere.csr").ok());
+  EXPECT_FALSE(MakeRequest({.folder = home_ / "own", .name = "../up"}).ok());
+  // Another name in it, or another key: then the signature is of something else.
+  std::string pem = *ReadWhole(asked->request);
+  std::size_t refused = 0, tried = 0;
+  for (std::size_t i = pem.find('\n') + 1; i + 40 < pem.size(); i += 7) {
+    if (std::isalnum(static_cast<unsigned char>(pem[i])) == 0) continue;
+    std::string bent = pem;
+    bent[i] = bent[i] == 'A' ? 'B' : 'A';
+    ASSERT_TRUE(WriteWhole(home_ / "bent.csr", bent).ok());
+    ++tried;
+    refused += MakeFor(home_ / "bent.csr").ok() ? 0 : 1;
+  }
+  EXPECT_GT(tried, 20u);
+  EXPECT_EQ(refused, tried);
 }
 
 TEST_F(CaTest, OverwritesNothing) {
@@ -82,12 +127,12 @@ TEST_F(CaTest, RevokesWhatWasIssuedSoFar) {
   EXPECT_EQ(*Revoke(home_ / "ca", "north"), 1u);
   EXPECT_FALSE(Check(north->certificate, list).ok());
   EXPECT_TRUE(Check(south->certificate, list).ok());
-  EXPECT_FALSE(Revoke(home_ / "ca", "north").ok());      // nothing left to revoke
+  EXPECT_FALSE(Revoke(home_ / "ca", "north").ok());  // nothing left to revoke
   fs::remove(north->certificate), fs::remove(north->key);
   const auto again = Make("north");
   ASSERT_TRUE(again.ok());
   EXPECT_TRUE(Check(again->certificate, list).ok());
-  EXPECT_EQ(*Revoke(home_ / "ca", "south"), 1u);      // and the first stays revoked
+  EXPECT_EQ(*Revoke(home_ / "ca", "south"), 1u);  // and the first stays revoked
   EXPECT_TRUE(Check(again->certificate, list).ok());
   EXPECT_FALSE(Check(south->certificate, list).ok());
 }

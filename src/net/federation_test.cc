@@ -1,20 +1,15 @@
 // Servers and clients over real channels with mutual TLS on this machine.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <federation.grpc.pb.h>
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <mutex>
 #include <thread>
 
 #include "audit/audit.h"
-#include "core/rng.h"
-#include "experiment/files.h"
-#include "net/join.h"
-#include "net/server.h"
+#include "core/sha256.h"
+#include "net/test_federation.h"
 #include "privacy/ledger.h"
 #include "wire/frame.h"
 
@@ -22,143 +17,6 @@ namespace tacit {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::uint64_t kNoiseSeed = 4711;
-
-Policy Everything() {
-  return {.max_epsilon = std::numeric_limits<double>::infinity(),
-          .max_delta = 1,
-          .replayable = true,
-          .paper = true};
-}
-
-class Federation : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    home() = fs::temp_directory_path() / fmt::format("tacit_federation_{}", ::getpid());
-    fs::remove_all(home());
-    fs::create_directories(home());
-    ASSERT_TRUE(MakeAuthority({.folder = home() / "ca"}).ok());
-    ASSERT_TRUE(MakeAuthority({.folder = home() / "other"}).ok());
-    Certify("ca", "server", Party::kServer);
-    for (const char* name : {"c0", "c1", "c2", "stranger"}) Certify("ca", name, Party::kClient);
-  }
-  static void TearDownTestSuite() { fs::remove_all(home()); }
-  void SetUp() override {
-    here_ = home() / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::create_directories(here_);
-  }
-
-  static fs::path& home() {
-    static fs::path path;
-    return path;
-  }
-  static void Certify(const char* ca, const std::string& name, Party party, int days = 30) {
-    const auto made =
-        Issue({.authority = home() / ca,
-               .folder = home() / ca / "issued",
-               .name = name,
-               .party = party,
-               .hosts = party == Party::kServer ? std::vector<std::string>{"127.0.0.1", "localhost"}
-                                                : std::vector<std::string>{},
-               .days = days});
-    ASSERT_TRUE(made.ok()) << made.error().message;
-  }
-  static Identity Who(const std::string& name, const char* ca = "ca") {
-    const fs::path at = home() / ca / "issued";
-    auto id = ReadIdentity(home() / ca / "ca.pem", at / (name + ".pem"), at / (name + ".key"));
-    EXPECT_TRUE(id.ok()) << id.error().message;
-    return id.ok() ? *id : Identity{};
-  }
-
-  // Rows in one file, and in blocks as even as possible in one file for each client.
-  // persons: the file has a header and a column with persons of two rows each.
-  std::vector<std::string> WriteRows(std::size_t rows, std::size_t features, std::size_t clients,
-                                     bool persons = false) {
-    Stream coins({99, Purpose::kData, 0, 0});
-    std::ofstream whole(here_ / "all.csv");
-    std::string header = "label";
-    for (std::size_t j = 0; j < features; ++j) header += fmt::format(",x{}", j);
-    if (persons) whole << header << ",person\n";
-    std::vector<std::string> files;
-    for (std::size_t c = 0; c < clients; ++c) {
-      files.push_back((here_ / fmt::format("rows{}.csv", c)).string());
-      std::ofstream part(files.back());
-      if (persons) part << header << ",person\n";
-      for (std::size_t k = 0; k < rows / clients + (c < rows % clients ? 1 : 0); ++k) {
-        std::string line = coins() % 2 == 0 ? "-1" : "1";
-        for (std::size_t j = 0; j < features; ++j)
-          line += fmt::format(",{}", static_cast<double>(coins() % 2001) / 1000 - 1);
-        if (persons) line += fmt::format(",p{}", 100 * c + k / 2);
-        whole << line << "\n";
-        part << line << "\n";
-      }
-    }
-    return files;
-  }
-
-  Job MakeJob(const std::string& toml, const std::vector<Assignment>& more = {}) {
-    std::vector<Assignment> sets = {{"data.source", (here_ / "all.csv").string()},
-                                    {"data.format", "csv"},
-                                    {"data.label_column", "0"},
-                                    {"privacy.noise", "replayable"},
-                                    {"experiment.output", (here_ / "runs").string()},
-                                    {"experiment.trace_every", "1"},
-                                    {"runtime.threads", "2"},
-                                    {"serve.noise_seed", std::to_string(kNoiseSeed)}};
-    sets.insert(sets.end(), more.begin(), more.end());
-    auto job = ParseJob(toml, "job.toml", sets);
-    EXPECT_TRUE(job.ok()) << job.error().message;
-    return job.ok() ? *job : Job{};
-  }
-
-  struct Ran {
-    Result<RunResult> server;
-    std::vector<Result<Joined>> clients;
-  };
-  JoinOptions Joining(const std::string& name, int port, const std::string& data) {
-    JoinOptions o;
-    o.server = fmt::format("127.0.0.1:{}", port);
-    o.identity = Who(name);
-    o.data = data;
-    o.state = here_ / ("state-" + name);
-    o.policy = Everything();
-    o.patience = 30;
-    return o;
-  }
-  Result<std::unique_ptr<FederationServer>> Start(const Job& job) {
-    return FederationServer::Start(job, kId,
-                                   {.address = "127.0.0.1:0",
-                                    .identity = Who("server"),
-                                    .revocations = home() / "ca" / "crl.pem",
-                                    .stop = &failed_,
-                                    .log = [this](const std::string& line) {
-                                      const std::lock_guard lock(mutex_);
-                                      log_ += line + "\n";
-                                    }});
-  }
-  Ran Train(const Job& job, const std::vector<std::string>& files) {
-    auto server = Start(job);
-    EXPECT_TRUE(server.ok());
-    std::vector<std::optional<Result<Joined>>> joined(files.size());
-    std::vector<std::jthread> clients;
-    for (std::size_t c = 0; c < files.size(); ++c)
-      clients.emplace_back([&, c] {
-        joined[c] = Join(Joining(job.clients[c], (*server)->port(), files[c]));
-        if (!joined[c]->ok()) failed_ = true;      // and nobody waits for it
-      });
-    Ran ran{Coordinate(job, **server, here_ / "server"), {}};
-    (*server)->Over();
-    clients.clear();
-    for (auto& one : joined) ran.clients.push_back(std::move(*one));
-    return ran;
-  }
-
-  static constexpr const char* kId = "0123456789abcdef0123456789abcdef";
-  fs::path here_;
-  std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  std::string log_;
-};
 
 class Conformance : public Federation, public testing::WithParamInterface<Subject> {};
 
@@ -517,6 +375,15 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   std::vector<Assignment> loose = real, paper = real;
   loose.push_back({"privacy.delta", "0.01"});
   paper.push_back({"algorithm.mode", "paper"});
+  std::vector<Assignment> masked = real;
+  for (const auto& [key, value] :
+       std::vector<std::pair<const char*, const char*>>{{"privacy.unit", "client"},
+                                                        {"privacy.trust", "masked"},
+                                                        {"privacy.mechanism", "discrete_gaussian"},
+                                                        {"algorithm.name", "dp-fedavg"},
+                                                        {"algorithm.allocation", "static"}})
+    masked.push_back({key, value});
+  EXPECT_NE(why({.max_epsilon = 3, .colluding = 1}, masked).find("colluding"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 1.9}, real).find("1.9"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);

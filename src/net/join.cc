@@ -9,6 +9,7 @@
 #include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/site.h"
+#include "net/notary.h"
 #include "net/server.h"
 
 namespace tacit {
@@ -21,7 +22,7 @@ constexpr std::size_t kPart = 256 << 10, kLargestJob = 1 << 22;
 
 struct Work {
   v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
-  std::uint32_t round = 0;
+  std::uint32_t round = 0, step = 0;
   Bytes frame;
 };
 
@@ -63,7 +64,8 @@ class Line {
       v1::WorkPart part;
       std::uint64_t size = 0;
       for (bool first = true; stream->Read(&part); first = false) {
-        if (first) work.kind = part.kind(), work.round = part.round(), size = part.size();
+        if (first)
+          work.kind = part.kind(), work.round = part.round(), work.step = part.step(), size = part.size();
         sound = size <= most && part.data().size() <= size - work.frame.size();
         if (!sound) {
           call.TryCancel();
@@ -83,7 +85,8 @@ class Line {
   }
 
   // false: the round ended without this answer.
-  Result<bool> Answer(const std::string& job, std::uint32_t round, bool last, const Bytes& bytes) {
+  Result<bool> Answer(const std::string& job, std::uint32_t round, std::uint32_t step, bool last,
+                      const Bytes& bytes) {
     bool counted = true;
     TACIT_OK(Again([&](grpc::ClientContext& call) {
       v1::AnswerReply reply;
@@ -92,6 +95,7 @@ class Line {
       part.set_job(job);
       part.set_round(round);
       part.set_last(last);
+      part.set_step(step);
       part.set_size(bytes.size());
       for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPart) {
         part.set_data(bytes.data() + at, std::min(kPart, bytes.size() - at));
@@ -173,16 +177,18 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
     switch (work.kind) {
       case v1::WorkPart::ROUND: {
         const bool again = work.round == site.round();
-        TACIT_TRY(const Bytes answer, site.Answer(work.round, work.frame));
-        TACIT_TRY(const bool counted, line.Answer(job, work.round, false, answer));
+        TACIT_TRY(const Bytes answer, site.Answer(work.round, work.step, work.frame));
+        TACIT_TRY(const bool counted, line.Answer(job, work.round, work.step, false, answer));
         if (o.log)
-          o.log(fmt::format("round {}: {}{}", work.round, again ? "sent again" : "answered",
+          o.log(fmt::format("round {}{}: {}{}", work.round,
+                            work.step == 0 ? "" : fmt::format(", step {} of {}", work.step, kMaskSteps),
+                            again && work.step == 0 ? "sent again" : "answered",
                             counted ? "" : ", too late to be counted"));
         break;
       }
       case v1::WorkPart::LAST: {
         TACIT_TRY(const Bytes answer, site.Leave(work.frame));
-        TACIT_TRY([[maybe_unused]] const bool counted, line.Answer(job, work.round, true, answer));
+        TACIT_TRY([[maybe_unused]] const bool counted, line.Answer(job, work.round, 0, true, answer));
         break;
       }
       case v1::WorkPart::OVER: return Ok{};
@@ -216,10 +222,12 @@ Result<Joined> Join(const JoinOptions& o) {
   } else {
     TACIT_OK(WriteWhole(kept, offer.toml));
   }
+  const CertificateNotary notary(o.identity, offer.job.clients, offer.id);
   const Enrolment own{.name = o.identity.name,
                       .data = o.data,
                       .folder = joined.folder,
-                      .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
+                      .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger,
+                      .notary = &notary};
   TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, [&](Site& site) {
               if (o.log) o.log(fmt::format("joined job {}", offer.id));
               const Status done = Serve(line, offer.id, site, o);

@@ -18,6 +18,7 @@ struct Policy {
   double max_delta = 1e-5;
   bool replayable = false;                       // noise that others can take off: for tests
   bool paper = false;                            // the algorithms as printed, which may have no guarantee
+  std::size_t colluding = 0;                     // clients that masked sums must be safe from, at least
 };
 Section DescribePolicy(Policy&);
 Result<Policy> ReadPolicy(const std::filesystem::path&);      // TOML with the keys above

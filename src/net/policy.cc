@@ -14,6 +14,8 @@ Section DescribePolicy(Policy& p) {
   s.Number("max_delta", &p.max_delta, Between(0, 1), "the largest delta a job may state");
   s.Flag("replayable", &p.replayable, "join jobs whose noise everybody knows: for tests, without privacy");
   s.Flag("paper", &p.paper, "join algorithms as printed, if what they certify is within the above");
+  s.Count("colluding", &p.colluding, {.lower = 0, .upper = 1e6},
+          "join jobs with masked sums only if they assume that so many clients collude with the server");
   return s;
 }
 
@@ -48,6 +50,12 @@ Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
         "privacy.noise = \"{}\": whoever knows the job's seed can take the noise off; refused by this "
         "client's policy (replayable = false)",
         job.config.privacy.noise);
+  if (plan.secure && plan.secure->quorum().colluding < p.colluding)
+    return Fail(
+        Code::kBudget,
+        "privacy.colluding = {}: the job's noise is enough if so many clients tell the server theirs; this "
+        "client wants it to be for {} (colluding); ask for more, or lower that",
+        plan.secure->quorum().colluding, p.colluding);
   if (!(plan.certified_epsilon <= p.max_epsilon))
     return Fail(Code::kBudget,
                 "the job costs ε = {}, and this client agrees to {} at most; ask for a smaller "

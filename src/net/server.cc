@@ -2,12 +2,14 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 
 #include <federation.grpc.pb.h>
+#include "net/notary.h"
 
 namespace tacit {
 namespace {
@@ -25,6 +27,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
  public:
   Server(const Job& job, std::string id, const ServeOptions& o)
       : job_(job),
+        roster_(o.identity.authority, job.clients, id),
         toml_(ToToml(job)),
         id_(std::move(id)),
         o_(o),
@@ -62,6 +65,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
   int port() const override { return port_; }
   const ServerCounts& counts() const override { return counts_; }
+  const Roster* roster() const override { return &roster_; }
+  void Note(const std::string& text) override { Log(text); }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {
     std::unique_lock lock(mutex_);
@@ -71,8 +76,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
     counts_.round = q.round;
     changed_.notify_all();
     // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
-    const std::size_t minimum =
-        q.last ? 0 : std::min(q.who.size(), job_.minimum != 0 ? job_.minimum : q.who.size());
+    const std::size_t minimum = q.last || !q.patient ? 0
+                                : q.least != 0       ? std::min(q.who.size(), q.least)
+                                : job_.minimum != 0  ? std::min(q.who.size(), job_.minimum)
+                                                     : q.who.size();
     const auto until = steady_clock::now() + std::chrono::duration<double>(job_.deadline);
     bool late = false;
     Status done = Ok{};
@@ -184,7 +191,13 @@ class Server final : public FederationServer, public v1::Federation::Service {
       if (Wanted(client)) {
         part.set_kind(question_->last ? v1::WorkPart::LAST : v1::WorkPart::ROUND);
         part.set_round(question_->round);
+        part.set_step(question_->step);
         frame.assign(reinterpret_cast<const char*>(question_->frame.data()), question_->frame.size());
+        if (!question_->personal.empty()) {
+          const auto place = std::lower_bound(question_->who.begin(), question_->who.end(), client);
+          const Bytes& own = question_->personal[static_cast<std::size_t>(place - question_->who.begin())];
+          frame.append(reinterpret_cast<const char*>(own.data()), own.size());
+        }
       } else if (over_) {
         part.set_kind(v1::WorkPart::OVER);
         told_[client] = true;
@@ -217,7 +230,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       const std::lock_guard lock(mutex_);
       const Question* q = question_;
       number = number_;
-      if (q == nullptr || q->round != part.round() || q->last != part.last())
+      if (q == nullptr || q->round != part.round() || q->last != part.last() || q->step != part.step())
         return Refused(client, grpc::StatusCode::ABORTED, "the answer is to a round that is not asked for");
       if (!std::binary_search(q->who.begin(), q->who.end(), client))
         return Refused(client, grpc::StatusCode::PERMISSION_DENIED, "the client is not asked in this round");
@@ -267,6 +280,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
 
   const Job& job_;
+  const CertificateRoster roster_;
   const std::string toml_, id_;
   ServeOptions o_;
   Revocations revoked_;

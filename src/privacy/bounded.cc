@@ -246,13 +246,12 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   const Shard& shard = data.value_;
   if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);
   const std::size_t m = shard.size();
-  s.sum_.assign(x.size(), 0.0);
-  if (!f.ClippedSum(shard, x, c.value(), s.sum_)) {
+  if (!f.ClippedSum(shard, x, c.value(), s.work_, s.sum_)) {
     s.norm_.resize(m);
     s.weight_.resize(m);
     f.RecordNorms(shard, x, s.work_, s.norm_);
     ClipWeights(s.norm_, c.value(), s.weight_);
-    f.WeightedSum(shard, x, s.work_, s.weight_, s.sum_);
+    f.FormWeightedSum(shard, x, s.work_, s.weight_, s.sum_);
   }
   shard.Done(0, m);
   const std::size_t terms = std::max(m, shard.dataset().charged_terms);

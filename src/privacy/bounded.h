@@ -96,9 +96,9 @@ class Bounded {
   // v is what it was.)
   static void Recall(const Entrusted& sent, Private<Vec>& v);
 
-  // Σ_l clip_C(∇f_l(x)) over the records of a client. A record whose gradient is longer than 2⁵⁰⁰, or
-  // cannot be measured, contributes 0. Where the data set bounds persons by their sum, the terms are
-  // clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
+  // Σ_l clip_C(∇f_l(x)) over the records of a client. A record that cannot be measured, or whose gradient (of
+  // a linear model: row) is longer than 2⁵⁰⁰, contributes 0. Where the data set bounds persons by their sum,
+  // the terms are clip_C(Σ_{l of p} ∇f_l(x)) over the persons p of the client.
   static Bounded ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace&);
 
   // Σ_l clip_C(∇q_l(v)) over the second-order models of some records (cubic.h), at most `most` of them, which
@@ -134,6 +134,7 @@ class Bounded {
  private:
   friend class Mechanism;
   friend class LocalRandomizer;
+  friend class SecureSum;
   friend class Unbounded;
   friend class EntrustedSum;
   Bounded(Span value, L2Bound bound, std::size_t terms, std::size_t roundings, SumUnit unit = {})
@@ -192,6 +193,7 @@ class EntrustedSum {
   static std::size_t Roundings(std::size_t clients, std::size_t dim);
 
  private:
+  friend class Parcel;
   void Take(const Vec& v, double factor, L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   void Count(L2Bound bound, L2Bound length, std::uint32_t count, double weight);
   Vec total_;

@@ -249,7 +249,7 @@ TEST(Entrusted, ReplacingAClientMovesTheComputedSumByAtMostTheSensitivity) {
 Dataset Rows(std::size_t features, Vec values) {
   Dataset data;
   data.features = features;
-  data.value = std::move(values);
+  data.value.assign(values.begin(), values.end());
   data.label.assign(data.value.size() / features, -1.0);
   for (std::size_t i = 0; i < data.rows(); ++i)
     data.norm.push_back(NormUp(View(data.value).subspan(i * features, features)));

@@ -1,5 +1,6 @@
 #include "privacy/ledger.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -106,7 +107,16 @@ Status PlannedReleases::Restore(std::span<const std::uint64_t> left) {
   return Ok{};
 }
 
+Status PlannedReleases::Follow(std::uint32_t account, std::span<const std::uint64_t> left) {
+  if (sampler_ != nullptr || account >= rows_ || left.size() != plan_.lines().size())
+    return Fail(Code::kMalformed, "what another process has charged is not of this run's plan");
+  for (std::size_t i = 0; i < left.size(); ++i)
+    left_[i * rows_ + account] = std::min(left_[i * rows_ + account], left[i]);
+  return Ok{};
+}
+
 void LedgerBook::Attach(Vault* vault) {
+  ++reservations_;
   vault_ = vault;
   if (plan_ != nullptr) return;      // durable as a whole already
   const std::vector<MuSquared> durable = vault->reserved();
@@ -120,6 +130,7 @@ void LedgerBook::Attach(Vault* vault) {
 
 Status LedgerBook::Resume(Vault* vault, std::span<const MuSquared> spent,
                           std::span<const std::uint64_t> left) {
+  ++reservations_;
   if (plan_ != nullptr) {
     vault_ = vault;
     return left.empty() ? Status(Ok{}) : plan_->Restore(left);      // none: nothing had left
@@ -151,6 +162,7 @@ Status LedgerBook::Reserve(std::span<const MuSquared> ahead) {
   }
   TACIT_OK(vault_->Reserve(0, targets_));
   for (std::size_t i = 0; i < accounts_.size(); ++i) accounts_[i].Reserved(targets_[i]);
+  ++reservations_;
   return Ok{};
 }
 

@@ -95,6 +95,9 @@ class PlannedReleases {
   std::span<const std::uint64_t> left() const { return left_; }
   // Goes on where an earlier process stood; refuses figures that are not of this plan.
   Status Restore(std::span<const std::uint64_t> left);
+  // What another process of this run has charged an account with: so many releases are left of each line.
+  // Never raises a figure. Not where all accounts are one.
+  Status Follow(std::uint32_t account, std::span<const std::uint64_t> left);
 
  private:
   Status Take(std::size_t row, const PrivacyEvent&);
@@ -129,8 +132,12 @@ class LedgerBook {
   MuSquared largest_spent() const;
   Adjacency adjacency() const { return adjacency_; }
   const PlannedReleases* plan() const { return plan_.get(); }  // null: accounts are filters
+  PlannedReleases* plan() { return plan_.get(); }
+  // Changes whenever more has become durable for all.
+  std::uint64_t reservations() const { return reservations_; }
 
  private:
+  std::uint64_t reservations_ = 0;
   Adjacency adjacency_;
   std::unique_ptr<PlannedReleases> plan_;
   std::vector<Ledger> accounts_;

@@ -60,6 +60,67 @@ TEST(Mechanism, PaysWhatTheEventSays) {
   EXPECT_EQ(zero_out.spent(), Cost(lattice.EventFor(L2Bound{1.0}, NoiseStd{1.0}, 3)));
 }
 
+// Threads remember the last sensitivity and the last event: what is charged must not be that of another
+// release.
+TEST(Mechanism, ChargesForThisReleaseAndNotForTheLast) {
+  const LatticeGaussian lattice, other;
+  const FloatGaussian real;
+  const struct {
+    const Mechanism& m;
+    std::size_t dim;
+    NoiseStd sigma;
+    L2Bound clip;
+    Adjacency adjacency;
+  } cases[] = {
+      {lattice, 3, NoiseStd{1.0}, L2Bound{1.0}, Adjacency::kReplaceOne},
+      {lattice, 3, NoiseStd{1.0}, L2Bound{1.0}, Adjacency::kReplaceOne},
+      {lattice, 3, NoiseStd{1.0}, L2Bound{1.0}, Adjacency::kZeroOut},
+      {lattice, 3, NoiseStd{1.0}, L2Bound{2.0}, Adjacency::kZeroOut},
+      {lattice, 3, NoiseStd{0.5}, L2Bound{2.0}, Adjacency::kZeroOut},
+      {lattice, 4, NoiseStd{0.5}, L2Bound{2.0}, Adjacency::kZeroOut},
+      {real, 4, NoiseStd{0.5}, L2Bound{2.0}, Adjacency::kZeroOut},
+      {other, 4, NoiseStd{0.5}, L2Bound{2.0}, Adjacency::kZeroOut},
+      {real, 4, NoiseStd{0.5}, L2Bound{2.0}, Adjacency::kReplaceOne},
+  };
+  for (const auto& c : cases) {
+    Setting s(Vec(c.dim, 0.1));
+    Ledger ledger(Limit(100), c.adjacency);
+    ASSERT_TRUE(s.Release(c.m, c.sigma, ledger, c.clip).ok());
+    const double factor = c.adjacency == Adjacency::kReplaceOne ? 2 : 1;
+    EXPECT_EQ(ledger.spent(), Cost(c.m.EventFor(L2Bound::Proven(factor * c.clip.value()), c.sigma, c.dim)));
+    EXPECT_EQ(ledger.charges(), 1u);
+  }
+  // A mechanism in the place of one that is gone is not taken for it.
+  for (int k = 0; k < 4; ++k) {
+    const auto m = *MakeMechanism(k % 2 == 0 ? "lattice_gaussian" : "gaussian");
+    Setting s(Vec(3, 0.1));
+    Ledger ledger(Limit(100), Adjacency::kReplaceOne);
+    ASSERT_TRUE(s.Release(*m, NoiseStd{1.0}, ledger).ok());
+    EXPECT_EQ(ledger.spent(), Cost(m->EventFor(L2Bound{2.0}, NoiseStd{1.0}, 3)));
+  }
+}
+
+// The value on the grid plus the noise, coordinate by coordinate: the kernel in use has the same bits.
+TEST(LatticeGaussian, ReleasesTheRoundedValuePlusTheNoise) {
+  const LatticeGaussian lattice;
+  Stream rng({.seed = 9, .purpose = Purpose::kTest});
+  for (std::size_t d = 1; d <= 70; ++d)
+    for (const double sigma : {0.37, 1e-9, 4e12}) {
+      Vec v(d);
+      for (double& x : v) x = rng.Below(7) == 0 ? -0.0 : sigma * rng.Normal();
+      Setting s(v);
+      Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+      ASSERT_TRUE(s.Release(lattice, NoiseStd::Proven(sigma), ledger, L2Bound{1e300}).ok());
+      const LatticeScale scale = LatticeScale::For(sigma);
+      std::vector<std::int64_t> k(d);
+      NoiseRng same = NoiseRng::Replayable(kId);
+      LatticeNormals(scale.c, same, k);
+      const double grid = std::ldexp(1.0, scale.grid_exponent);
+      for (std::size_t j = 0; j < d; ++j)
+        EXPECT_EQ((*s.out)[j], (std::nearbyint(v[j] / grid) + static_cast<double>(k[j])) * grid) << d;
+    }
+}
+
 TEST(LatticeGaussian, MuIsSensitivityPlusTheGridOverSigmaRoundedUp) {
   const LatticeGaussian lattice;
   for (const double sigma : {0.3, 1.0, 7.25, 1e-6, 1e9}) {

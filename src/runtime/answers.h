@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
 #include "wire/message.h"
 
@@ -17,6 +18,7 @@ struct Answers {
       case Fault::kNotFinite: ++not_finite; return;
     }
   }
+  auto All() { return std::tie(taken, absent, wrong_length, not_finite); }
   void Add(const Answers& other) {
     taken += other.taken, absent += other.absent;
     wrong_length += other.wrong_length, not_finite += other.not_finite;

@@ -3,9 +3,13 @@
 // The in-process runtime of a network: every peer of a simulation on a few threads, in synchronous rounds.
 // Notes travel as values, and a peer sees those of its neighbours alone. The same bits for any number of
 // threads; rounds do not allocate; memory is that of the peers and one note each.
+//
+// Over several ranks (ranks.h) each has a stretch of the peers, and notes go to the ranks where a neighbour
+// is.
 #include <span>
 
 #include "algorithms/network.h"
+#include "runtime/rank_peers.h"
 #include "runtime/threads.h"
 
 namespace tacit {
@@ -27,6 +31,34 @@ class GraphRuntime {
   std::vector<typename A::Note>& notes() { return notes_; }
   const std::vector<PeerStanding>& standing() const { return standing_; }
 
+  // The peers are at several ranks. At rank 0, before it runs or resumes; the others Attend. Both outlive the
+  // runtime.
+  void Split(Ranks& ranks, RankAccounts& accounts, const Graph& graph) {
+    ranks_.emplace(ranks, accounts, graph);
+  }
+  // At rank 0: brings the peers and notes up to date that are at other ranks.
+  Status Collect(std::vector<typename A::Peer>& peers) {
+    return ranks_ ? ranks_->Collect(peers, notes_) : Status(Ok{});
+  }
+  // At rank 0: the run is over, however it ended.
+  Status Dismiss() { return ranks_ ? ranks_->Dismiss() : Status(Ok{}); }
+  // At the others: takes part until rank 0 says that it is over. make(k) makes peer k.
+  template <class Make>
+  Status Attend(const Graph& graph, Make make, std::span<const std::uint32_t> rounds, const RollCall& who) {
+    notes_.assign(graph.size(), {});
+    Stand(graph);
+    std::vector<typename A::Peer> own;
+    own.reserve(ranks_->size());
+    for (std::size_t k = ranks_->begin(); k < ranks_->end(); ++k)
+      own.push_back(make(static_cast<std::uint32_t>(k)));
+    return ranks_->Attend(own, notes_,
+                          [&](std::uint32_t t, RoundReport& report, Status& complaint) -> Status {
+                            report.round = rounds[t];
+                            Leave(graph, who, report.round);
+                            return Round(graph, own, t, who, report, complaint);
+                          });
+  }
+
   // All rounds; peer k is vertex k. A peer's refusal ends the run before anything more is sent.
   Status Run(const Graph& graph, std::vector<typename A::Peer>& peers, std::span<const std::uint32_t> rounds,
              const RollCall& who, const Watcher& watcher) {
@@ -38,15 +70,17 @@ class GraphRuntime {
                 std::span<const std::uint32_t> rounds, std::size_t first, const RollCall& who,
                 const Watcher& watcher) {
     TACIT_CHECK(graph.size() == peers.size() && notes_.size() == peers.size());
-    standing_.assign(peers.size(), {});
-    for (std::size_t k = 0; k < peers.size(); ++k)
-      standing_[k].degree = static_cast<std::uint32_t>(graph.degree(k));
+    Stand(graph);
+    if (ranks_ && first > 0) TACIT_OK(ranks_->Share(peers, notes_));
     for (std::size_t t = first; t < rounds.size(); ++t) {
       RoundReport report{.round = rounds[t], .last = t + 1 == rounds.size()};
       TACIT_OK(watcher.before(report.round));
-      for (std::uint32_t k = 0; k < peers.size() && !who.always(); ++k)
-        if (who.At(report.round, k) == Presence::kGone) Remove(graph, k);
-      TACIT_OK(Round(graph, peers, static_cast<std::uint32_t>(t), who, report));
+      if (ranks_) TACIT_OK(ranks_->Tell(static_cast<std::uint32_t>(t)));
+      Leave(graph, who, report.round);
+      Status complaint = Ok{};
+      TACIT_OK(Round(graph, peers, static_cast<std::uint32_t>(t), who, report, complaint));
+      if (ranks_) TACIT_OK(ranks_->Hear(report, complaint));
+      if (!complaint.ok()) return complaint.error();
       TACIT_OK(watcher.after(report));
     }
     return Ok{};
@@ -60,40 +94,54 @@ class GraphRuntime {
     Answers answers;
   };
 
+  void Stand(const Graph& graph) {
+    standing_.assign(graph.size(), {});
+    for (std::size_t k = 0; k < graph.size(); ++k)
+      standing_[k].degree = static_cast<std::uint32_t>(graph.degree(k));
+  }
+  void Leave(const Graph& graph, const RollCall& who, std::uint32_t round) {
+    for (std::uint32_t k = 0; k < graph.size() && !who.always(); ++k)
+      if (who.At(round, k) == Presence::kGone) Remove(graph, k);
+  }
   void Remove(const Graph& graph, std::uint32_t k) {
     if (standing_[k].gone) return;
     standing_[k].gone = true;
     for (const std::uint32_t l : graph.of(k)) --standing_[l].degree;
   }
 
-  // f(k, lane) for every peer, in chunks that threads take from a queue. Nothing is summed over a chunk, so
-  // that it may depend on the number of threads.
+  // f(k, lane) for every peer of this rank, in chunks that threads take from a queue. Nothing is summed over
+  // a chunk, so that it may depend on the number of threads.
   template <class F>
   void ForEach(std::size_t peers, F f) {
+    const std::size_t begin = ranks_ ? ranks_->begin() : 0, end = ranks_ ? ranks_->end() : peers;
     if (pool_.size() == 1) {
-      for (std::size_t k = 0; k < peers; ++k) f(k, lanes_[0]);
+      for (std::size_t k = begin; k < end; ++k) f(k, lanes_[0]);
       return;
     }
-    const std::size_t chunk = std::clamp<std::size_t>(peers / 64, 1, 64);
+    const std::size_t chunk = std::clamp<std::size_t>((end - begin) / 64, 1, 64);
     std::atomic<std::size_t> next{0};
     pool_.Run([&](unsigned lane) {
-      for (std::size_t c; (c = chunk * next.fetch_add(1, std::memory_order_relaxed)) < peers;)
-        for (std::size_t k = c; k < std::min(peers, c + chunk); ++k) f(k, lanes_[lane]);
+      for (std::size_t c; (c = begin + chunk * next.fetch_add(1, std::memory_order_relaxed)) < end;)
+        for (std::size_t k = c; k < std::min(end, c + chunk); ++k) f(k, lanes_[lane]);
     });
   }
 
-  Status Round(const Graph& graph, std::vector<typename A::Peer>& peers, std::uint32_t t, const RollCall& who,
-               RoundReport& report) {
+  // complaint: the first of this rank's peers'. An error: a rank is out of reach.
+  Status Round(const Graph& graph, std::vector<typename A::Peer>& all, std::uint32_t t, const RollCall& who,
+               RoundReport& report, Status& complaint) {
+    // Of all peers, or of those at this rank.
+    const std::span<typename A::Peer> peers = all;
+    const std::size_t skip = all.size() == graph.size() ? 0 : ranks_->begin();
     std::atomic<bool> failed{false};
     std::optional<Error> error;
-    std::size_t error_peer = peers.size();
+    std::size_t error_peer = graph.size();
     std::mutex mutex;  // guards the error
     const bool always = who.always();
     const auto here = [&](std::size_t k) {
       return always ||
              (!standing_[k].gone && who.At(report.round, static_cast<std::uint32_t>(k)) == Presence::kHere);
     };
-    ForEach(peers.size(), [&](std::size_t k, Lane& lane) {
+    ForEach(graph.size(), [&](std::size_t k, Lane& lane) {
       PeerStanding& own = standing_[k];
       own.sent = false;
       if (own.gone || failed.load(std::memory_order_relaxed)) return;
@@ -102,13 +150,13 @@ class GraphRuntime {
         lane.scratch.rng->Rekey(
             {*noise_.replay_seed, Purpose::kNoise, static_cast<std::uint32_t>(k), report.round});
       Clear(lane.note);
-      if (Status s = peers[k].Round(t, lane.note, lane.scratch); !s.ok()) {
+      if (Status s = peers[k - skip].Round(t, lane.note, lane.scratch); !s.ok()) {
         const std::lock_guard lock(mutex);
         if (k < error_peer) error = s.error(), error_peer = k;
         failed.store(true, std::memory_order_relaxed);
         return;
       }
-      const Fault fault = FaultOf(lane.note, peers[k].lengths());
+      const Fault fault = FaultOf(lane.note, peers[k - skip].lengths());
       lane.answers.Count(fault);
       if (fault != Fault::kAbsent) lane.bytes_up += WireSize(lane.note);
       if (fault != Fault::kNone) return;
@@ -116,10 +164,13 @@ class GraphRuntime {
       lane.bytes_down += WireSize(lane.note) * own.degree;
       std::swap(notes_[k], lane.note);
     });
-    if (error) return *error;
-    ForEach(peers.size(), [&](std::size_t k, Lane&) {
+    if (error) complaint = *error;
+    if (error && !ranks_) return Ok{};
+    if (ranks_) TACIT_OK(ranks_->Exchange(notes_, standing_));
+    ForEach(graph.size(), [&](std::size_t k, Lane&) {
       if (here(k))
-        peers[k].Hear(Heard<typename A::Note>(static_cast<std::uint32_t>(k), graph.of(k), notes_, standing_));
+        peers[k - skip].Hear(
+            Heard<typename A::Note>(static_cast<std::uint32_t>(k), graph.of(k), notes_, standing_));
     });
     for (Lane& lane : lanes_) {
       report.bytes_up += std::exchange(lane.bytes_up, 0);
@@ -135,6 +186,7 @@ class GraphRuntime {
   std::vector<Lane> lanes_;
   std::vector<typename A::Note> notes_;
   std::vector<PeerStanding> standing_;
+  std::optional<RankPeers<A>> ranks_;
 };
 
 }  // namespace tacit

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
@@ -14,6 +15,7 @@
 namespace tacit {
 
 using Bytes = std::vector<std::byte>;
+class Roster;  // mask_round.h
 
 // One broadcast, and what is asked in return.
 struct Question {
@@ -22,6 +24,11 @@ struct Question {
   std::span<const std::uint32_t> who;            // clients, ascending
   std::span<const std::byte> frame;
   std::size_t most_bytes = 0;                    // of an answer
+  // A round of several steps (mask_round.h): which one, from 1; 0: the round is one.
+  std::uint32_t step = 0;
+  std::span<const std::vector<std::byte>> personal = {};  // for who[i], after the frame; empty: nothing
+  std::size_t least = 0;  // answers without which to wait; 0: by the link's own rule
+  bool patient = true;  // false: end at the deadline with whatever there is
   // Why an answer cannot be counted, before it is taken; by several threads at once.
   std::function<Status(std::span<const std::byte>)> check;
 };
@@ -32,6 +39,9 @@ class Link {
   // answers[i]: a frame of who[i] that passed the check, or nothing. The same question may be asked again by
   // a server that was restarted; a client then sends the bytes it sent before.
   virtual Status Ask(const Question&, std::vector<Bytes>& answers) = 0;
+  // By which clients' keys are known, for rounds under masks; null: this link knows nobody, and has none.
+  virtual const Roster* roster() const { return nullptr; }
+  virtual void Note(const std::string&) {}  // for whoever watches
 };
 
 // What a client sends in a round. Where the model is with the clients, its own goes along: a function of past

@@ -2,6 +2,8 @@
 
 #include <zlib.h>
 
+#include "core/check.h"
+
 namespace tacit {
 namespace {
 constexpr char kMagic[4] = {'T', 'C', 'T', '1'};
@@ -34,6 +36,28 @@ Result<std::span<const std::byte>> Codec::Open(std::span<const std::byte> frame)
   if (crc != Crc32(payload))
     return Fail(Code::kMalformed, "frame: checksum mismatch; it was changed on the way");
   return payload;
+}
+
+void Codec::Put(std::vector<std::byte>& out, const Masked& m) {
+  TACIT_CHECK(m.covered_ || m.value_.empty());
+  const std::size_t width = m.bits_ / 8;
+  Put(out, static_cast<std::uint32_t>(m.bits_));
+  Put(out, static_cast<std::uint64_t>(m.value_.size()));
+  for (const std::uint64_t v : m.value_) Append(out, &v, width);  // the low bytes come first
+}
+
+bool Codec::Get(std::span<const std::byte>& in, Masked& m) {
+  std::uint32_t bits = 0;
+  std::uint64_t n = 0;
+  if (!Get(in, bits) || !Get(in, n) || bits == 0 || bits > 64 || bits % 8 != 0) return false;
+  const std::size_t width = bits / 8;
+  if (n > in.size() / width) return false;
+  m.bits_ = bits;
+  m.covered_ = true;
+  m.value_.assign(static_cast<std::size_t>(n), 0);
+  for (std::size_t j = 0; j < m.value_.size(); ++j) std::memcpy(&m.value_[j], in.data() + j * width, width);
+  in = in.subspan(m.value_.size() * width);
+  return true;
 }
 
 }  // namespace tacit

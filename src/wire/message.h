@@ -1,8 +1,8 @@
 #pragma once
 
-// What may travel. A message lists its fields, and every field is Public or Released, or Entrusted to a
-// server whom the clients trust: a bare vector or number does not compile. A frame cannot be made of what is
-// entrusted; it stays in the process.
+// What may travel. A message lists its fields, and every field is Public, Released or Masked, or Entrusted to
+// a server whom the clients trust: a bare vector or number does not compile. A frame cannot be made of what
+// is entrusted; it stays in the process. What is Masked has a form on the wire once masks cover it.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "core/private.h"
 #include "core/vec.h"
 #include "privacy/bounded.h"
+#include "privacy/secure_sum.h"
 
 namespace tacit {
 
@@ -21,12 +22,13 @@ namespace tacit {
 // or a pointer.
 template <class T> inline constexpr bool kIsPayload = std::is_arithmetic_v<T>;
 template <class T> inline constexpr bool kIsPayload<std::vector<T>> = std::is_arithmetic_v<T>;
-template <> inline constexpr bool kIsPayload<Encoded> = true;      // a compressed vector: bytes
+template <> inline constexpr bool kIsPayload<Encoded> = true;  // a compressed vector: bytes
 
-template <class T> inline constexpr bool kMayTravel = false;             // a bare double may not
+template <class T> inline constexpr bool kMayTravel = false;  // a bare double may not
 template <class T> inline constexpr bool kMayTravel<Public<T>> = kIsPayload<T>;
 template <class T> inline constexpr bool kMayTravel<Released<T>> = kIsPayload<T>;
 template <> inline constexpr bool kMayTravel<Entrusted> = true;
+template <> inline constexpr bool kMayTravel<Masked> = true;
 
 namespace internal {
 template <class Tuple> inline constexpr bool kAllMayTravel = false;
@@ -48,6 +50,10 @@ inline constexpr bool kAllFramed<std::tuple<F&...>> =
 template <class M>
 concept Framed = Message<M> && internal::kAllFramed<decltype(std::declval<M&>().Fields())>;
 
+// A message that is one masked vector: it leaves by rounds of several steps (runtime/mask_round.h).
+template <class M>
+concept IsMasked = Message<M> && std::is_same_v<decltype(std::declval<M&>().Fields()), std::tuple<Masked&>>;
+
 // Bytes of a payload on the wire: numbers as they are, vectors as a 64-bit length and their elements.
 template <class T>
 requires std::is_arithmetic_v<T> std::size_t PayloadSize(const T&) {
@@ -63,6 +69,9 @@ inline std::size_t PayloadSize(const Encoded& e) { return sizeof(std::uint64_t) 
 template <class T> std::size_t FieldSize(const Public<T>& f) { return PayloadSize(*f); }
 template <class T> std::size_t FieldSize(const Released<T>& f) { return PayloadSize(*f); }
 inline std::size_t FieldSize(const Entrusted& f) { return sizeof(std::uint64_t) + f.dim() * sizeof(double); }
+inline std::size_t FieldSize(const Masked& f) {  // b, how many, and b/8 bytes each
+  return sizeof(std::uint32_t) + sizeof(std::uint64_t) + f.dim() * (f.bits() / 8);
+}
 
 // How long the vectors of a message must be, in the order of its fields; for a number the entry says nothing.
 template <Message M>
@@ -102,6 +111,9 @@ template <class T> Fault FieldFault(const Released<T>& f, std::size_t length) {
 inline Fault FieldFault(const Entrusted& f, std::size_t length) {  // finite by its type
   return f.dim() == length ? Fault::kNone : f.dim() == 0 ? Fault::kAbsent : Fault::kLength;
 }
+inline Fault FieldFault(const Masked& f, std::size_t length) {
+  return f.dim() == length ? Fault::kNone : f.dim() == 0 ? Fault::kAbsent : Fault::kLength;
+}
 
 // The first fault of a message.
 template <Message M>
@@ -128,15 +140,17 @@ inline void ClearField(Released<Encoded>& f) {
   f.Into<[](const Encoded&, Encoded& out) { out.data.clear(); }>(f);
 }
 inline void ClearField(Entrusted& f) { f.Clear(); }
+inline void ClearField(Masked& f) { f.Clear(); }
 template <Message M>
 void Clear(M& m) {
   std::apply([](auto&... f) { (ClearField(f), ...); }, m.Fields());
 }
 
 // The numbers of the Released fields of a message, one after the other; of a compressed vector its bytes.
-// What is Public or Entrusted is left out.
+// What is Public, Entrusted or Masked is left out.
 template <class T> void AppendReleased(const Public<T>&, Vec&) {}
 inline void AppendReleased(const Entrusted&, Vec&) {}
+inline void AppendReleased(const Masked&, Vec&) {}
 template <class T> void AppendReleased(const Released<T>& f, Vec& out) {
   if constexpr (std::is_arithmetic_v<T>) {
     out.push_back(static_cast<double>(*f));

@@ -1,0 +1,172 @@
+// Masked sums over real channels with mutual TLS on this machine: the sums of one process, and clients that
+// are lost in any step.
+#include <gtest/gtest.h>
+
+#include "experiment/verify.h"
+#include "net/test_federation.h"
+#include "privacy/ledger.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using MaskedFederation = Federation;
+
+constexpr const char* kMasked = R"(
+[data]
+rows = 24
+features = 3
+row_norm = "clip"
+[model]
+name = "logistic"
+l2 = 0.1
+[privacy]
+epsilon = 2.0
+unit = "client"
+trust = "masked"
+mechanism = "discrete_gaussian"
+[algorithm]
+name = "dp-fedavg"
+allocation = "static"
+local_steps = 3
+rounds = 3
+[serve]
+clients = ["m0", "m1", "m2", "m3", "m4", "m5"]
+deadline = 300
+)";
+
+// Sums of integers, with masks or without: the same model, for each algorithm whose sums can be masked.
+TEST_F(MaskedFederation, MaskedSumsAreThoseOfOneProcessBitForBit) {
+  for (const char* name : {"dp-fedavg", "fedexp", "dp-scaffold"}) {
+    SCOPED_TRACE(name);
+    here_ = home() / fmt::format("masked-{}", name);
+    fs::create_directories(here_);
+    const auto own = WriteRows(24, 3, 6);
+    const Job job = MakeJob(kMasked, {{"algorithm.name", name}, {"privacy.colluding", "1"}});
+    TrainHooks hooks;
+    hooks.noise_seed = kNoiseSeed;
+    const auto alone = tacit::Train(job.config, hooks);
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    const Ran apart = Train(job, own);
+    ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
+    for (const auto& one : apart.clients) {
+      ASSERT_TRUE(one.ok()) << one.error().message;
+      EXPECT_TRUE(one->over);
+      EXPECT_EQ(one->result.rounds, 3u);
+      EXPECT_EQ(one->result.epsilon, alone->certified_epsilon);
+    }
+    EXPECT_EQ(apart.server->model, alone->model);
+    EXPECT_EQ(apart.server->model_sha256, alone->model_sha256);
+    EXPECT_EQ(apart.server->answers.taken, 18u);
+    const auto verified = VerifyFolder(here_ / "server");
+    ASSERT_TRUE(verified.ok()) << verified.error().message;
+    for (const Finding& f : verified->findings) ADD_FAILURE() << f.sentence;
+    EXPECT_FALSE(fs::exists(here_ / "server/masks"));
+  }
+}
+
+// In round r + 1 client r is lost before it answers step r + 1, and comes back when the round is over.
+TEST_F(MaskedFederation, AMaskedRoundGoesOnWithoutWhoIsLostInAnyOfItsSteps) {
+  const auto files = WriteRows(24, 3, 6);
+  const Job job =
+      MakeJob(kMasked, {{"algorithm.rounds", "6"}, {"serve.minimum", "4"}, {"serve.deadline", "10"}});
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  std::atomic<std::size_t> done = 0, losses = 0;
+  std::vector<std::jthread> clients;
+  std::vector<std::string> trouble(6);
+  for (std::size_t c = 0; c < 6; ++c)
+    clients.emplace_back([&, c] {
+      bool lost = c == 5;  // the last one stays
+      const std::size_t round = c + 2, last = c;  // the last step it answers in that round; 0: none
+      const std::string sign = last == 0 ? fmt::format("round {}, step 5 of", round - 1)
+                                         : fmt::format("round {}, step {} of", round, last);
+      for (bool over = false; !over && !failed_;) {
+        std::atomic<bool> pause = false;
+        JoinOptions o = Joining(job.clients[c], (*server)->port(), files[c]);
+        o.stop = &pause;
+        o.log = [&](const std::string& line) {
+          if (!lost && line.starts_with(sign)) pause = true;
+        };
+        const auto joined = Join(o);
+        if (!joined.ok()) {
+          trouble[c] = joined.error().message;
+          return;
+        }
+        over = joined->over;
+        if (over) return;
+        lost = true;
+        ++losses;
+        while (done < round && !failed_) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  TrainHooks hooks;
+  hooks.progress = [&](const Progress& p) { done = p.round; };
+  const auto run = Coordinate(job, **server, here_ / "server", hooks);
+  if (!run.ok()) failed_ = true;
+  (*server)->Over();
+  clients.clear();
+  ASSERT_TRUE(run.ok()) << run.error().message << "\n" << log_;
+  for (const std::string& t : trouble) EXPECT_EQ(t, "") << log_;
+  EXPECT_EQ(run->rounds_done, 6u);
+  EXPECT_EQ(losses, 5u);
+  EXPECT_EQ(run->answers.taken + run->answers.absent, 36u);
+  EXPECT_GE(run->answers.taken, 24u);
+  EXPECT_GE(run->answers.absent, 3u);  // those who were gone before their input; later they are counted
+  for (std::size_t c = 0; c < 6; ++c) {
+    const auto ledger = SqliteVault::Read(here_ / ("state-" + job.clients[c]) / kId / "ledger.db");
+    ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+    EXPECT_LE(ledger->front().rounds_released, 6u);
+    EXPECT_EQ(ledger->front().plan_epsilon, run->certified_epsilon);  // the whole plan, whoever was there
+  }
+}
+
+// What a client has signed and opened is in its file; without it a sum of the same updates could be opened
+// twice.
+TEST_F(MaskedFederation, AClientWhoseFileOfMasksIsGoneDoesNotGoOn) {
+  const auto files = WriteRows(24, 3, 6);
+  const Job job = MakeJob(kMasked, {{"algorithm.rounds", "1"}});
+  const Ran ran = Train(job, files);
+  ASSERT_TRUE(ran.server.ok()) << ran.server.error().message;
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  const JoinOptions o = Joining("m0", (*server)->port(), files[0]);
+  ASSERT_TRUE(fs::remove(o.state / kId / "masks"));
+  const auto joined = Join(o);
+  ASSERT_FALSE(joined.ok());
+  EXPECT_NE(joined.error().message.find("opened twice"), std::string::npos) << joined.error().message;
+}
+
+TEST_F(MaskedFederation, WithTooFewClientsAMaskedRoundIsNotOpened) {
+  const auto files = WriteRows(24, 3, 6);
+  const Job job = MakeJob(kMasked, {{"serve.minimum", "5"}, {"serve.deadline", "0.2"}});
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  std::atomic<bool> pause = false;
+  std::vector<std::optional<Result<Joined>>> joined(4);
+  std::vector<std::jthread> clients;
+  std::atomic<int> answered = 0;
+  for (std::size_t c = 0; c < 4; ++c)
+    clients.emplace_back([&, c] {
+      JoinOptions o = Joining(job.clients[c], (*server)->port(), files[c]);
+      o.stop = &pause;
+      o.log = [&](const std::string& line) {
+        if (line.find("step 1 of") != std::string::npos && ++answered == 4)
+          failed_ = true;  // then stop the server
+      };
+      joined[c] = Join(o);
+    });
+  const auto run = Coordinate(job, **server, here_ / "server");
+  pause = true;
+  clients.clear();
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_TRUE(run->interrupted);
+  EXPECT_EQ(run->rounds_done, 0u);
+  for (const auto& one : joined) {
+    ASSERT_TRUE(one->ok()) << one->error().message;
+    EXPECT_EQ((*one)->result.rounds, 0u);  // nobody has sent an update
+  }
+}
+
+}  // namespace
+}  // namespace tacit
