@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
 #include "core/rng.h"
@@ -156,7 +157,15 @@ class KilledFederation {
     std::vector<bool> done(kClients);
     std::size_t made = 0;
     const auto all_done = [&] { return std::find(done.begin(), done.end(), false) == done.end(); };
+    const auto begin = std::chrono::steady_clock::now();
+    bool said = false;
     while (!all_done()) {
+      if (!said && std::chrono::steady_clock::now() - begin > std::chrono::minutes(1)) {
+        said = true;  // no failure, but somebody may want to know who waits for whom
+        for (const auto& e : std::filesystem::directory_iterator(at))
+          if (e.path().extension() == ".log")
+            std::cerr << "a minute and not done; " << e.path() << ":\n" << ReadWhole(e.path()).operator*();
+      }
       for (std::size_t who = 0; who <= kClients; ++who) {
         int state = 0;
         if (pid[who] > 0 && ::waitpid(pid[who], &state, WNOHANG) == pid[who]) {

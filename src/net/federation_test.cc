@@ -121,7 +121,9 @@ class Wire : public Federation {
                             answers_);
     });
     // Asked for only once somebody sees it.
-    EXPECT_EQ(NextKind("c0"), v1::WorkPart::ROUND);
+    const v1::WorkPart seen = Next("c0");
+    EXPECT_EQ(seen.kind(), v1::WorkPart::ROUND);
+    asked_for_ = seen.question();
   }
   static Bytes Frame(Vec x) {
     Numbers n;
@@ -145,7 +147,7 @@ class Wire : public Federation {
     v1::EnrolReply reply;
     return Stub(with)->Enrol(&call, request, &reply).error_code();
   }
-  v1::WorkPart::Kind NextKind(const std::string& name) const {
+  v1::WorkPart Next(const std::string& name) const {
     grpc::ClientContext call;
     v1::NextRequest request;
     request.set_job(kId);
@@ -156,13 +158,14 @@ class Wire : public Federation {
     while (stream->Read(&rest)) {
     }
     EXPECT_TRUE(stream->Finish().ok());
-    return part.kind();
+    return part;
   }
   struct Parcel {
     std::string job = kId;
     std::uint32_t round = 1;
     bool last = false;
     std::optional<std::uint64_t> size = {};
+    std::optional<std::string> question = {};  // otherwise that of `asked_for_`
   };
   grpc::StatusCode Answer(const std::string& name, const Bytes& bytes, const Parcel& p) const {
     grpc::ClientContext call;
@@ -173,6 +176,7 @@ class Wire : public Federation {
     part.set_job(p.job);
     part.set_round(p.round);
     part.set_last(p.last);
+    part.set_question(p.question.value_or(asked_for_));
     part.set_size(p.size.value_or(bytes.size()));
     part.set_data(bytes.data(), bytes.size());
     stream->Write(part);
@@ -186,6 +190,7 @@ class Wire : public Federation {
   std::jthread asking_;
   std::vector<Bytes> answers_;
   Status asked_ = Ok{};
+  std::string asked_for_;
 };
 
 using grpc::StatusCode;
@@ -257,6 +262,8 @@ TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
   EXPECT_EQ(Answer("c0", good, {.round = 2}), StatusCode::ABORTED);
   EXPECT_EQ(Answer("c0", good, {.round = 0}), StatusCode::ABORTED);
   EXPECT_EQ(Answer("c0", good, {.last = true}), StatusCode::ABORTED);
+  EXPECT_EQ(Answer("c0", good, {.question = std::string(16, 'x')}), StatusCode::ABORTED);
+  EXPECT_EQ(Answer("c0", good, {.question = ""}), StatusCode::ABORTED);
   EXPECT_EQ(Answer("c0", good, {.job = "ffffffffffffffffffffffffffffffff"}), StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Answer("stranger", good, {}), StatusCode::PERMISSION_DENIED);
 
@@ -268,7 +275,7 @@ TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
   ASSERT_TRUE(asked_.ok());
   EXPECT_EQ(server_->counts().answers, 2u);
   EXPECT_EQ(server_->counts().turned_away, 1u);
-  EXPECT_EQ(server_->counts().refused, 13u);
+  EXPECT_EQ(server_->counts().refused, 15u);
   EXPECT_EQ(answers_, (std::vector<Bytes>{good, Frame({4, 5, 6})}));
   EXPECT_EQ(Answer("c1", Frame({4, 5, 6}), {}), StatusCode::ABORTED);      // replayed after the round
 }

@@ -23,6 +23,7 @@ constexpr std::size_t kPart = 256 << 10, kLargestJob = 1 << 22;
 struct Work {
   v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
   std::uint32_t round = 0, step = 0;
+  std::string question;  // its name, to be answered by
   Bytes frame;
 };
 
@@ -65,7 +66,8 @@ class Line {
       std::uint64_t size = 0;
       for (bool first = true; stream->Read(&part); first = false) {
         if (first)
-          work.kind = part.kind(), work.round = part.round(), work.step = part.step(), size = part.size();
+          work.kind = part.kind(), work.round = part.round(), work.step = part.step(),
+          work.question = part.question(), size = part.size();
         sound = size <= most && part.data().size() <= size - work.frame.size();
         if (!sound) {
           call.TryCancel();
@@ -85,17 +87,17 @@ class Line {
   }
 
   // false: the round ended without this answer.
-  Result<bool> Answer(const std::string& job, std::uint32_t round, std::uint32_t step, bool last,
-                      const Bytes& bytes) {
+  Result<bool> Answer(const std::string& job, const Work& work, const Bytes& bytes) {
     bool counted = true;
     TACIT_OK(Again([&](grpc::ClientContext& call) {
       v1::AnswerReply reply;
       const auto stream = stub_->Answer(&call, &reply);
       v1::AnswerPart part;
       part.set_job(job);
-      part.set_round(round);
-      part.set_last(last);
-      part.set_step(step);
+      part.set_round(work.round);
+      part.set_last(work.kind == v1::WorkPart::LAST);
+      part.set_step(work.step);
+      part.set_question(work.question);
       part.set_size(bytes.size());
       for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPart) {
         part.set_data(bytes.data() + at, std::min(kPart, bytes.size() - at));
@@ -178,7 +180,7 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
       case v1::WorkPart::ROUND: {
         const bool again = work.round == site.round();
         TACIT_TRY(const Bytes answer, site.Answer(work.round, work.step, work.frame));
-        TACIT_TRY(const bool counted, line.Answer(job, work.round, work.step, false, answer));
+        TACIT_TRY(const bool counted, line.Answer(job, work, answer));
         if (o.log)
           o.log(fmt::format("round {}{}: {}{}", work.round,
                             work.step == 0 ? "" : fmt::format(", step {} of {}", work.step, kMaskSteps),
@@ -188,7 +190,7 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
       }
       case v1::WorkPart::LAST: {
         TACIT_TRY(const Bytes answer, site.Leave(work.frame));
-        TACIT_TRY([[maybe_unused]] const bool counted, line.Answer(job, work.round, 0, true, answer));
+        TACIT_TRY([[maybe_unused]] const bool counted, line.Answer(job, work, answer));
         break;
       }
       case v1::WorkPart::OVER: return Ok{};

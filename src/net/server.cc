@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include <federation.grpc.pb.h>
+#include "core/sha256.h"
 #include "net/notary.h"
 
 namespace tacit {
@@ -20,6 +21,7 @@ using std::chrono::steady_clock;
 constexpr auto kPoll = std::chrono::milliseconds(100);      // how late a stop or a hang-up is noticed
 constexpr auto kWait = std::chrono::seconds(10);  // of one Next; a client that is gone holds no thread longer
 constexpr std::size_t kPart = 256 << 10;
+constexpr std::size_t kName = 16;
 
 grpc::Status Refuse(grpc::StatusCode code, const std::string& why) { return {code, why}; }
 
@@ -69,8 +71,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
   void Note(const std::string& text) override { Log(text); }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {
+    Sha256 broadcast;
+    broadcast.Add(q.frame);
+    const Sha256::Digest digest = broadcast.Finish();
     std::unique_lock lock(mutex_);
     question_ = &q;
+    broadcast_ = digest;
     answers_.clear();
     ++number_;
     counts_.round = q.round;
@@ -192,12 +198,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
         part.set_kind(question_->last ? v1::WorkPart::LAST : v1::WorkPart::ROUND);
         part.set_round(question_->round);
         part.set_step(question_->step);
+        part.set_question(Name(client));
         frame.assign(reinterpret_cast<const char*>(question_->frame.data()), question_->frame.size());
-        if (!question_->personal.empty()) {
-          const auto place = std::lower_bound(question_->who.begin(), question_->who.end(), client);
-          const Bytes& own = question_->personal[static_cast<std::size_t>(place - question_->who.begin())];
-          frame.append(reinterpret_cast<const char*>(own.data()), own.size());
-        }
+        const auto own = Personal(client);
+        frame.append(reinterpret_cast<const char*>(own.data()), own.size());
       } else if (over_) {
         part.set_kind(v1::WorkPart::OVER);
         told_[client] = true;
@@ -212,6 +216,21 @@ class Server final : public FederationServer, public v1::Federation::Service {
       part.Clear();
     }
     return grpc::Status::OK;
+  }
+  // What this client alone is asked, after the frame.
+  std::span<const std::byte> Personal(std::uint32_t client) const {
+    if (question_->personal.empty()) return {};
+    const auto place = std::lower_bound(question_->who.begin(), question_->who.end(), client);
+    return question_->personal[static_cast<std::size_t>(place - question_->who.begin())];
+  }
+  // The question's name for a client, by its content: a server that is restarted and asks the same takes the
+  // answers that were on their way, and none to what it does not ask any more.
+  std::string Name(std::uint32_t client) const {
+    Sha256 all;
+    all.Add(std::span<const std::byte>(broadcast_));
+    all.Add(Personal(client));
+    const Sha256::Digest digest = all.Finish();
+    return {reinterpret_cast<const char*>(digest.data()), kName};
   }
   bool Wanted(std::uint32_t client) const {
     return question_ != nullptr && answers_.find(client) == answers_.end() &&
@@ -234,6 +253,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
         return Refused(client, grpc::StatusCode::ABORTED, "the answer is to a round that is not asked for");
       if (!std::binary_search(q->who.begin(), q->who.end(), client))
         return Refused(client, grpc::StatusCode::PERMISSION_DENIED, "the client is not asked in this round");
+      if (part.question() != Name(client))
+        return Refused(client, grpc::StatusCode::ABORTED, "the answer is to a question that is not asked");
       most = q->most_bytes;
     }
     const std::uint64_t size = part.size();
@@ -291,6 +312,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   const Question* question_ = nullptr;  // null: between rounds
+  Sha256::Digest broadcast_ = {};  // of its frame
   std::uint64_t number_ = 0;  // of questions so far
   std::size_t readers_ = 0;  // calls that look at the question without the mutex
   std::map<std::uint32_t, Bytes> answers_;
