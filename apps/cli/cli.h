@@ -83,6 +83,7 @@ void AddSign(CLI::App&, Invocation&);
 void AddKeys(CLI::App&, Invocation&);
 void AddServe(CLI::App&, Invocation&);
 void AddJoin(CLI::App&, Invocation&);
+void AddPeer(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
 void AddBoard(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);

@@ -115,7 +115,7 @@ Result<int> MakeCertificate(const Common& common, const NewCertificate& n) {
   if (n.name.empty() && n.request.empty())
     return Fail(Code::kInvalidArgument, "who is the certificate for? Give a NAME, or a --request file");
   TACIT_TRY(const IssuedFiles files, Issue(n));
-  const char* party = n.party == Party::kServer ? "server" : "client";
+  const char* party = Name(n.party);
   if (common.json)
     return PrintJson({{"certificate", files.certificate.string()},
                       {"key", files.key.empty() ? nlohmann::json() : nlohmann::json(files.key.string())},
@@ -170,11 +170,12 @@ void AddParties(CLI::App* verb, Invocation& run) {
   }
   {
     CLI::App* sub =
-        AddVerb(*verb, run, "issue", "a certificate for a client or a server",
+        AddVerb(*verb, run, "issue", "a certificate for a client, a server or a peer",
                 "  tacit keys issue --request north.csr --ca ca             north.pem\n"
                 "  tacit keys issue north --ca ca                           north.pem and north.key\n"
                 "  tacit keys issue coordinator --ca ca --host train.example.org --host 192.0.2.1\n"
-                "\nWith --host it is a server's. The name is the client's id in every job.\n");
+                "  tacit keys issue north --ca ca --peer                    for `tacit peer`\n"
+                "\nWith --host it is a server's. The name is the client's or peer's id in every job.\n");
     auto n = std::make_shared<NewCertificate>();
     auto authority = std::make_shared<std::string>(), request = std::make_shared<std::string>();
     auto out = std::make_shared<std::string>(".");
@@ -185,15 +186,19 @@ void AddParties(CLI::App* verb, Invocation& run) {
     sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
     sub->add_option("--host", n->hosts, "a server's host name or address; may be repeated")
         ->type_name("HOST");
+    auto peer = std::make_shared<bool>(false);
+    sub->add_flag("--peer", *peer, "for a peer of a method without a server, wherever it is");
     sub->add_option("--out", *out, "folder for the two files")->capture_default_str()->type_name("DIR");
     sub->add_option("--days", n->days, "how long it is valid")
         ->capture_default_str()
         ->check(CLI::Range(1, 3650));
-    sub->callback([n, authority, request, out, &run] {
+    sub->callback([n, authority, request, out, peer, &run] {
       n->authority = *authority;
       n->request = *request;
       n->folder = *out;
-      n->party = n->hosts.empty() ? Party::kClient : Party::kServer;
+      n->party = *peer ? Party::kPeer : n->hosts.empty() ? Party::kClient : Party::kServer;
+      if (*peer && !n->hosts.empty())
+        throw CLI::ValidationError("--peer", "a peer's certificate is for its name; leave --host out");
       run.action = [n, &run] { return MakeCertificate(run.common, *n); };
     });
   }

@@ -54,9 +54,10 @@ class KilledFederation {
         "model = {{ l2 = 0.1 }}\n"
         "privacy = {{ epsilon = 2.0, noise = \"replayable\"{} }}\n"
         "algorithm = {{ {}, rounds = {} }}\n"
-        "serve = {{ clients = [\"c0\", \"c1\", \"c2\"], noise_seed = {} }}\n",
+        "serve = {{ clients = [\"c0\", \"c1\", \"c2\"], noise_seed = {}, deadline = 30 }}\n",
         (home_ / "all.csv").string(), 8 * kClients, kClients,
-        masked ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\"" : "",
+        masked ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\", colluding = 1"
+               : "",
         masked ? "name = \"dp-scaffold\", allocation = \"static\"" : "name = \"primal-dual\"",
         masked ? kMaskedRounds : kRounds, kNoiseSeed);
   }
@@ -132,7 +133,7 @@ class KilledFederation {
     else
       add({"join", "--server", fmt::format("127.0.0.1:{}", port), "--data",
            (home_ / (name + ".csv")).string(), "--state", (at / fmt::format("state{}", who)).string(),
-           "--max-epsilon", "2", "--allow-replayable"});
+           "--max-epsilon", "2", "--allow-replayable", "--allow-masked"});
     add({"--ca", (home_ / "ca/ca.pem").string(), "--cert", keys + "/" + name + ".pem", "--key",
          keys + "/" + name + ".key"});
     std::vector<char*> arguments;
@@ -171,10 +172,10 @@ class KilledFederation {
         if (pid[who] > 0 && ::waitpid(pid[who], &state, WNOHANG) == pid[who]) {
           pid[who] = -1;
           if (who < kClients && WIFEXITED(state) && WEXITSTATUS(state) == 0) done[who] = true;
-          const bool fine = WIFSIGNALED(state) || WEXITSTATUS(state) == 0;
+          const bool fine = WIFSIGNALED(state) ? WTERMSIG(state) == SIGKILL : WEXITSTATUS(state) == 0;
           if (!fine) {
             const std::string name = who == kClients ? "server" : fmt::format("c{}", who);
-            ADD_FAILURE() << name << " ended by itself with " << WEXITSTATUS(state) << ":\n"
+            ADD_FAILURE() << name << " ended by itself with status " << state << ":\n"
                           << ReadWhole(at / (name + ".log")).operator*();
             for (const pid_t p : pid)
               if (p > 0) ::kill(p, SIGKILL), ::waitpid(p, nullptr, 0);

@@ -303,6 +303,7 @@ int Main(int argc, char** argv) {
   AddKeys(app, run);
   AddServe(app, run);
   AddJoin(app, run);
+  AddPeer(app, run);
   AddData(app, run);
   AddBoard(app, run);
   AddOptions(app, run);

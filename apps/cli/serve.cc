@@ -1,4 +1,4 @@
-// tacit serve and tacit join: a run over several machines.
+// tacit serve and tacit join, and tacit peer where there is no server: a run over several machines.
 #include <unistd.h>
 
 #include <ctime>
@@ -9,12 +9,20 @@
 #include "core/sha256.h"
 #include "experiment/files.h"
 #include "net/join.h"
+#include "net/peers.h"
 #include "net/server.h"
 
 namespace tacit::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Without control characters: a part of it may be another machine's words.
+std::string Printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
 
 // One line per event on stderr: text, or with --json an object each.
 class Log {
@@ -29,9 +37,11 @@ class Log {
     std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
     const std::lock_guard lock(mutex_);
     if (common_.json)
-      fmt::print(stderr, "{}\n", nlohmann::json{{"time", stamp}, {"event", text}}.dump());
+      fmt::print(stderr, "{}\n",
+                 nlohmann::json{{"time", stamp}, {"event", text}}.dump(
+                     -1, ' ', false, nlohmann::json::error_handler_t::replace));
     else
-      fmt::print(stderr, "{}  {}\n", stamp, text);
+      fmt::print(stderr, "{}  {}\n", stamp, Printable(text));
     std::fflush(stderr);
   }
 
@@ -143,29 +153,72 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   return code;
 }
 
+// A client's or peer's own terms.
+struct Terms {
+  std::string data, state = "tacit-site", ledger, policy;
+  double max_epsilon = -1;
+  bool review = false, replayable = false, masked = false;
+  void Add(CLI::App* verb) {
+    verb->add_option("--data", data, "file with the rows of this machine")->type_name("FILE");
+    verb->add_flag("--review", review,
+                   "show the job, its cost and what the policy says of it; join nothing");
+    verb->add_option("--max-epsilon", max_epsilon, "the most a job may cost")->type_name("E");
+    verb->add_option("--policy", policy,
+                     "file with max_epsilon, max_delta, replayable, paper, masked, colluding, unit, adjacency")
+        ->type_name("FILE.toml");
+    verb->add_flag("--allow-replayable", replayable,
+                   "join jobs whose noise everybody knows: for tests, without privacy");
+    verb->add_flag("--allow-masked", masked,
+                   "join jobs with masked sums, where this machine adds a share of the noise");
+    verb->add_option("--state", state, "folder of what must survive: answers and ledgers")
+        ->capture_default_str()
+        ->type_name("DIR");
+    verb->add_option("--ledger", ledger, "cumulative ledger of the data; default: ledger.db in --state")
+        ->type_name("FILE");
+  }
+  Result<Policy> Agreed() const {
+    Policy p;
+    if (!policy.empty()) {
+      TACIT_TRY(p, ReadPolicy(policy));
+    }
+    if (max_epsilon >= 0) p.max_epsilon = max_epsilon;
+    if (replayable) p.replayable = true;
+    if (masked) p.masked = true;
+    if (review) return p;
+    if (data.empty())
+      return Fail(Code::kInvalidArgument, "--data: name the file with this machine's rows, or use --review");
+    if (!(p.max_epsilon > 0))
+      return Fail(Code::kInvalidArgument,
+                  "--max-epsilon: state the most a job may cost, e.g. --max-epsilon 2, or in --policy FILE; "
+                  "without it nothing is agreed to");
+    return p;
+  }
+};
+
 struct JoinArguments {
-  std::string server, data, state = "tacit-site", ledger, policy;
-  double max_epsilon = -1, patience = 600;
-  bool review = false, replayable = false;
+  std::string server;
+  double patience = 600;
+  Terms terms;
   IdentityArguments identity;
 };
 
-Result<int> Review(const Common& common, const JoinOptions& o) {
-  TACIT_TRY(const Offer offer, ReadOffer(o));
+// from: who offers the job.
+Result<int> Review(const Common& common, const Offer& offer, const std::string& from, const Policy& policy,
+                   const std::string& own) {
+  const Status allowed = CheckOffer(policy, offer.job);
   TACIT_TRY(const Plan plan, PlanOf(offer.job));
-  TACIT_TRY(const std::uint32_t place, ClientOf(offer.job, o.identity.name));
-  const Status agreed = CheckPolicy(o.policy, offer.job, plan);
+  TACIT_TRY(const std::uint32_t place, ClientOf(offer.job, own));
+  const Status agreed = allowed.ok() ? CheckPolicy(policy, offer.job, plan) : allowed;
   if (common.json) {
     PrintJson({{"job", offer.id},
-               {"client", o.identity.name},
+               {"client", own},
                {"place", place},
                {"plan", ToJson(plan)},
                {"accepted", agreed.ok()},
                {"reason", agreed.ok() ? nlohmann::json(nullptr) : nlohmann::json(agreed.error().message)},
                {"toml", offer.toml}});
   } else {
-    fmt::print("Job {} of {}, for {} as one of {} clients\n\n", offer.id, o.server, o.identity.name,
-               offer.job.clients.size());
+    fmt::print("Job {} of {}, for {} as one of {}\n\n", offer.id, from, own, offer.job.clients.size());
     PrintPlan(plan, offer.job.config, 5);
     fmt::print(
         "\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
@@ -175,35 +228,11 @@ Result<int> Review(const Common& common, const JoinOptions& o) {
   return agreed.ok() ? 0 : static_cast<int>(agreed.error().code);
 }
 
-Result<int> GoJoin(const Common& common, const JoinArguments& a) {
-  TACIT_OK(common.ExpectNoSets("join"));
-  JoinOptions o;
-  o.server = a.server;
-  o.data = a.data;
-  o.state = a.state;
-  o.ledger = a.ledger;
-  o.patience = a.patience;
-  o.stop = &InterruptFlag();
-  if (!a.policy.empty()) {
-    TACIT_TRY(o.policy, ReadPolicy(a.policy));
-  }
-  if (a.max_epsilon >= 0) o.policy.max_epsilon = a.max_epsilon;
-  if (a.replayable) o.policy.replayable = true;
-  TACIT_TRY(o.identity, a.identity.Read());
-  if (a.review) return Review(common, o);
-  if (a.data.empty())
-    return Fail(Code::kInvalidArgument, "--data: name the file with this client's rows, or use --review");
-  if (!(o.policy.max_epsilon > 0))
-    return Fail(Code::kInvalidArgument,
-                "--max-epsilon: state the most a job may cost, e.g. --max-epsilon 2, or in --policy FILE; "
-                "without it nothing is agreed to");
-  Log log(common);
-  o.log = [&](const std::string& line) { log(line); };
-  TACIT_TRY(const Joined joined, Join(o));
+int Tell(const Common& common, const Joined& joined, const std::string& own) {
   const int code = joined.over ? 0 : static_cast<int>(Code::kInterrupted);
   if (common.json) {
     PrintJson({{"job", joined.job},
-               {"client", o.identity.name},
+               {"client", own},
                {"rounds", joined.result.rounds},
                {"epsilon", Number(joined.result.epsilon)},
                {"delta", joined.result.delta},
@@ -215,6 +244,69 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
              joined.result.rounds, EpsilonText(joined.result.epsilon), DigitsUp(joined.result.delta));
   fmt::print("{} {}\n", Styled(stdout, Style::kBold, "Kept in"), joined.folder.string());
   return code;
+}
+
+Result<int> GoJoin(const Common& common, const JoinArguments& a) {
+  TACIT_OK(common.ExpectNoSets("join"));
+  JoinOptions o;
+  o.server = a.server;
+  o.data = a.terms.data;
+  o.state = a.terms.state;
+  o.ledger = a.terms.ledger;
+  o.patience = a.patience;
+  o.stop = &InterruptFlag();
+  TACIT_TRY(o.policy, a.terms.Agreed());
+  TACIT_TRY(o.identity, a.identity.Read());
+  if (a.terms.review) {
+    TACIT_TRY(const Offer offer, ReadOffer(o));
+    return Review(common, offer, o.server, o.policy, o.identity.name);
+  }
+  Log log(common);
+  o.log = [&](const std::string& line) { log(line); };
+  TACIT_TRY(const Joined joined, Join(o));
+  return Tell(common, joined, o.identity.name);
+}
+
+struct PeerArguments {
+  std::string job, listen, revocations;
+  double patience = 3600, linger = 60;
+  Terms terms;
+  IdentityArguments identity;
+};
+
+Result<int> GoPeer(const Common& common, const PeerArguments& a) {
+  TACIT_TRY(const auto sets, common.Assignments());
+  PeerSettings o;
+  TACIT_TRY(o.job, LoadJob(a.job, sets));
+  o.listen = a.listen;
+  o.revocations = a.revocations;
+  o.data = a.terms.data;
+  o.state = a.terms.state;
+  o.ledger = a.terms.ledger;
+  o.patience = a.patience;
+  o.linger = a.linger;
+  o.stop = &InterruptFlag();
+  TACIT_TRY(o.policy, a.terms.Agreed());
+  TACIT_TRY(o.identity, a.identity.Read());
+  TACIT_TRY(const Plan plan, PlanOf(o.job));
+  const std::string id = NameOf(o.job, plan).substr(0, 32);
+  if (a.terms.review)
+    return Review(common, {id, ToToml(o.job), o.job}, a.job, o.policy, o.identity.name);
+  const fs::path folder = o.state / id;
+  std::error_code ec;
+  if (fs::exists(folder / "result.json", ec) && !fs::exists(folder / "checkpoint", ec)) {
+    if (common.json) {
+      TACIT_TRY(const std::string result, ReadWhole(folder / "result.json"));
+      fmt::print("{}", result);
+    } else {
+      fmt::print("The run is finished; its result is in {}\n", (folder / "result.json").string());
+    }
+    return 0;
+  }
+  Log log(common);
+  o.log = [&](const std::string& line) { log(line); };
+  TACIT_TRY(const Joined joined, TakePeersPart(o));
+  return Tell(common, joined, o.identity.name);
 }
 
 }  // namespace
@@ -253,24 +345,38 @@ void AddJoin(CLI::App& app, Invocation& run) {
       "ledger. A client that was stopped or killed goes on when the same command is given again.\n");
   auto a = std::make_shared<JoinArguments>();
   verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
-  verb->add_option("--data", a->data, "file with this client's rows")->type_name("FILE");
+  a->terms.Add(verb);
   a->identity.Add(verb);
-  verb->add_flag("--review", a->review,
-                 "show the job, its cost and what the policy says of it; join nothing");
-  verb->add_option("--max-epsilon", a->max_epsilon, "the most a job may cost")->type_name("E");
-  verb->add_option("--policy", a->policy, "file with max_epsilon, max_delta, replayable, paper, colluding")
-      ->type_name("FILE.toml");
-  verb->add_flag("--allow-replayable", a->replayable,
-                 "join jobs whose noise everybody knows: for tests, without privacy");
-  verb->add_option("--state", a->state, "folder of what must survive: answers and ledgers")
-      ->capture_default_str()
-      ->type_name("DIR");
-  verb->add_option("--ledger", a->ledger, "cumulative ledger of the data; default: ledger.db in --state")
-      ->type_name("FILE");
   verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
       ->capture_default_str()
       ->type_name("SECONDS");
   verb->callback([a, &run] { run.action = [a, &run] { return GoJoin(run.common, *a); }; });
+}
+
+void AddPeer(CLI::App& app, Invocation& run) {
+  CLI::App* verb = AddVerb(
+      app, run, "peer", "take part in a run without a server, with neighbours on other machines",
+      "  tacit peer job.toml --review --ca ca.pem --cert north.pem --key north.key\n"
+      "  tacit peer job.toml --data rows.csv --max-epsilon 2 --ca ca.pem --cert north.pem --key north.key\n"
+      "\nEvery peer has the job as a file, with the names and addresses of all in its table [serve], and a\n"
+      "certificate of `tacit keys issue NAME --peer`. It listens at its own address for its neighbours, and\n"
+      "what leaves is noised here and paid from this machine's own ledger. A peer that was stopped or killed\n"
+      "goes on when the same command is given again; its neighbours wait for it.\n");
+  auto a = std::make_shared<PeerArguments>();
+  verb->add_option("job", a->job, "experiment file with a table [serve]")->required()->type_name("JOB.toml");
+  verb->add_option("--listen", a->listen, "where to listen, if not at this peer's own address in the job")
+      ->type_name("HOST:PORT");
+  a->terms.Add(verb);
+  a->identity.Add(verb);
+  verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
+      ->type_name("crl.pem");
+  verb->add_option("--patience", a->patience, "seconds to wait for a neighbour before giving up")
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb->add_option("--linger", a->linger, "seconds to wait at the end for neighbours that are behind")
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb->callback([a, &run] { run.action = [a, &run] { return GoPeer(run.common, *a); }; });
 }
 
 }  // namespace tacit::cli

@@ -99,11 +99,11 @@ class Checkpoint {
     return at;
   }
 
-  // Without a server: the last note of every peer, and the peers.
+  // Without a server: the last note of every peer, and the peers, or the one that has a process of its own.
   template <Networked A>
   static Status SaveNetwork(const std::filesystem::path& file, const Sha256::Digest& config,
                             const Standing& at, std::vector<typename A::Note>& notes,
-                            std::vector<typename A::Peer>& peers) {
+                            std::span<typename A::Peer> peers) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     for (typename A::Note& n : notes) out.PutAll(n.Fields());
@@ -113,16 +113,17 @@ class Checkpoint {
   template <Networked A>
   static Result<Standing> LoadNetwork(const std::filesystem::path& file, const Sha256::Digest& config,
                                       std::vector<typename A::Note>& notes,
-                                      std::vector<typename A::Peer>& peers) {
+                                      std::span<typename A::Peer> peers) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
     Reader in;
     TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, peers.size(), 0));
-    notes.assign(peers.size(), {});
+    const auto lengths = peers.front().lengths();  // notes of all peers have the same
     bool ok = true;
-    for (std::size_t k = 0; ok && k < notes.size(); ++k)
-      ok = in.GetAll(notes[k].Fields()) &&
-           (FaultOf(notes[k], peers[k].lengths()) == Fault::kNone ||
-            FaultOf(notes[k], peers[k].lengths()) == Fault::kAbsent);  // no note yet
+    for (std::size_t k = 0; ok && k < notes.size(); ++k) {
+      notes[k] = {};
+      ok = in.GetAll(notes[k].Fields()) && (FaultOf(notes[k], lengths) == Fault::kNone ||
+                                            FaultOf(notes[k], lengths) == Fault::kAbsent);  // no note yet
+    }
     for (std::size_t k = 0; ok && k < peers.size(); ++k) ok = in.GetAll(peers[k].State());
     if (!ok || !in.rest.empty()) return NotOfThis(file.string());
     return at;

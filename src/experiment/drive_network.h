@@ -38,6 +38,7 @@ class DriveNetwork final : public DriveLoop {
                                       peers_);
   }
   Result<Standing> Load(std::size_t) override {
+    runtime_.notes().assign(peers_.size(), {});
     return Checkpoint::LoadNetwork<A>(File("checkpoint"), ConfigDigest(s_.config), runtime_.notes(), peers_);
   }
 

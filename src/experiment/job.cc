@@ -7,6 +7,8 @@
 #include <set>
 
 #include "experiment/files.h"
+#include "experiment/network_plan.h"
+#include "experiment/peer_site.h"
 #include "experiment/session.h"
 #include "experiment/site.h"
 #include "experiment/toml_values.h"
@@ -20,12 +22,15 @@ namespace fs = std::filesystem;
 // What a run over several machines cannot have, before anything is made for it.
 Status CheckApart(const Job& job, const Plan& plan) {
   const Config& c = job.config;
-  if (plan.network)
-    return Fail(
-        Code::kUnsupported,
-        "algorithm.name = \"{}\": has no server, and peers on several machines are not built yet; use "
-        "a method with a server, or `tacit train` for a simulation",
-        c.algorithm.name);
+  if (plan.network && job.addresses.empty())
+    return Fail(Code::kInvalidArgument,
+                "algorithm.name = \"{}\": has no server; name every peer's host:port in serve.addresses and "
+                "run `tacit peer` at each, or use `tacit train` for a simulation",
+                c.algorithm.name);
+  if (!plan.network && !job.addresses.empty())
+    return Fail(Code::kInvalidArgument,
+                "serve.addresses: algorithm.name = \"{}\" has a server, which clients call; leave it out",
+                c.algorithm.name);
   if (plan.trust == "central")
     return Fail(Code::kUnsupported,
                 "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
@@ -45,7 +50,8 @@ Status CheckApart(const Job& job, const Plan& plan) {
   return Ok{};
 }
 
-Status CheckJob(Job& job) {
+// own: from a file of this machine, which may name others of its files.
+Status CheckJob(Job& job, bool own) {
   std::set<std::string> seen;
   for (const std::string& name : job.clients) {
     if (!IsPartyName(name))
@@ -82,7 +88,16 @@ Status CheckJob(Job& job) {
                   c.data.rows, sum);
     c.data.rows = static_cast<std::size_t>(sum);
   }
-  if (!c.network.file.empty())
+  if (!job.addresses.empty() && job.addresses.size() != job.clients.size())
+    return Fail(Code::kInvalidArgument, "serve.addresses has {} entries and serve.clients {}; one each",
+                job.addresses.size(), job.clients.size());
+  for (const std::string& at : job.addresses)
+    if (const std::size_t colon = at.rfind(':'); colon == std::string::npos || colon == 0 ||
+                                                 at.find_first_not_of("0123456789", colon + 1) != at.npos ||
+                                                 colon + 1 == at.size())
+      return Fail(Code::kInvalidArgument,
+                  "serve.addresses holds \"{}\": write host:port, e.g. north.example.org:7443", at);
+  if (!c.network.file.empty() && (!own || job.addresses.empty()))
     return Fail(Code::kInvalidArgument,
                 "network.file = \"{}\": a job names no files of its clients; leave it out", c.network.file);
   // Of masked sums the fewest clients are charged for, so that the plan knows them.
@@ -116,6 +131,7 @@ Section DescribeServe(Job& job) {
   s.Texts("clients", &job.clients, "certificate names of the clients, in order");
   s.Numbers("records", &job.records, {.lower = 1, .upper = 0x1p53},
             "how many records each client has, public; empty: data.rows, split evenly");
+  s.Texts("addresses", &job.addresses, "host:port of each of them, for methods without a server");
   s.Number("deadline", &job.deadline, {.lower = 0.1, .upper = 1e7}, "seconds a round waits for answers");
   s.Count("minimum", &job.minimum, {.lower = 0, .upper = 1e6},
           "answers without which a round waits beyond its deadline; 0: all");
@@ -124,7 +140,10 @@ Section DescribeServe(Job& job) {
   return s;
 }
 
-Result<Job> ParseJob(std::string_view text, const std::string& name, const std::vector<Assignment>& sets) {
+namespace {
+
+Result<Job> Parse(std::string_view text, const std::string& name, const std::vector<Assignment>& sets,
+                  bool own) {
   Job job;
   std::vector<Assignment> others;
   for (const Assignment& a : sets)
@@ -146,13 +165,19 @@ Result<Job> ParseJob(std::string_view text, const std::string& name, const std::
     if (a.key.starts_with("serve."))
       if (Status s = serve.Set(a.key.substr(6), ParseValue(a.value)); !s.ok())
         return Error{s.error().code, "--set " + s.error().message};
-  if (Status s = CheckJob(job); !s.ok()) return Error{s.error().code, name + ": " + s.error().message};
+  if (Status s = CheckJob(job, own); !s.ok()) return Error{s.error().code, name + ": " + s.error().message};
   return job;
+}
+
+}  // namespace
+
+Result<Job> ParseJob(std::string_view text, const std::string& name, const std::vector<Assignment>& sets) {
+  return Parse(text, name, sets, /*own=*/false);
 }
 
 Result<Job> LoadJob(const fs::path& file, const std::vector<Assignment>& sets) {
   TACIT_TRY(const std::string text, ReadWhole(file, std::uintmax_t{1} << 24));
-  TACIT_TRY(Job job, ParseJob(text, file.string(), sets));
+  TACIT_TRY(Job job, Parse(text, file.string(), sets, /*own=*/true));
   job.config.file = file;
   return job;
 }
@@ -196,9 +221,10 @@ Result<RunResult> Coordinate(const Job& job, Link& link, const fs::path& folder,
   return Execute(config, here, apart);
 }
 
-Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
-                            const std::function<Status(Site&)>& serve) {
-  const TrainHooks hooks;
+namespace {
+
+// Everything before the first round of one party: its rows, and its own ledgers.
+Status Open(Session& s, FolderLock& lock, const Job& job, Plan plan, const Enrolment& own) {
   Config config = job.config;      // what the server says of files is not followed
   config.data.source = own.data;
   config.data.test = config.data.labels_file = config.data.scratch = config.data.id = "";
@@ -208,13 +234,13 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
   reading.data.clients = 1;
   reading.data.split = "blocks";
 
-  Session s{.config = job.config, .hooks = hooks};
   s.notary = own.notary;
   TACIT_TRY(s.site, ClientOf(job, own.name));
   TACIT_TRY(s.facts, FactsOf(job));
   s.plan = std::move(plan);
   TACIT_TRY(s.partition, LoadPartition(reading, s.facts));
   const std::size_t rows = s.partition.size(0);
+  config.data.rows = rows;  // rows in memory go by their shape in the ledger: their own, not what a job says
   if (s.partition.data.features != s.facts.features)
     return Fail(Code::kInvalidArgument,
                 "{}: has {} features and the job {}; bring the file into the job's form", own.data,
@@ -240,7 +266,6 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
 
   std::error_code ec;
   fs::create_directories(own.folder, ec);
-  FolderLock lock;
   TACIT_OK(lock.Take(own.folder));
   s.folder = own.folder;
   const MuSquared budget[] = {s.plan.budgets[s.site]};
@@ -270,7 +295,22 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
                  .plan_epsilon = s.plan.account ? std::optional(s.plan.certified_epsilon) : std::nullopt},
                 PlannedCost(s)));
   s.vault = std::make_unique<CumulativeVault>(*s.run_vault, *s.data_ledger);
+  return Ok{};
+}
 
+double SpentOf(const Session& s) {
+  return s.plan.account ? s.plan.certified_epsilon
+                        : GdpEpsilon(Root(s.book->largest_spent()), Delta::Proven(s.plan.delta)).upper;
+}
+
+}  // namespace
+
+Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
+                            const std::function<Status(Site&)>& serve) {
+  const TrainHooks hooks;
+  Session s{.config = job.config, .hooks = hooks};
+  FolderLock lock;
+  TACIT_OK(Open(s, lock, job, std::move(plan), own));
   SiteResult result{.delta = s.plan.delta};
   bool over = false;
   s.at_site = [&](Site& site) -> Status {
@@ -286,9 +326,63 @@ Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
     TACIT_OK(s.run_vault->Settle(*s.book));
     TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
   }
-  result.epsilon = s.plan.account
-                       ? s.plan.certified_epsilon
-                       : GdpEpsilon(Root(s.book->largest_spent()), Delta::Proven(s.plan.delta)).upper;
+  result.epsilon = SpentOf(s);
+  return result;
+}
+
+std::string NameOf(const Job& job, const Plan& plan) {
+  Job plain = job;
+  Config& c = plain.config;
+  c.data.source = c.data.test = c.data.labels_file = c.data.scratch = c.data.id = c.network.file = "";
+  c.experiment = decltype(c.experiment)();
+  c.experiment.seed = job.config.experiment.seed;
+  c.runtime = {};
+  plain.addresses.clear();  // a peer may reach another by a name of its own
+  plain.deadline = Job().deadline;
+  Sha256 hash;
+  hash.Add("tacit " TACIT_VERSION "\n");
+  hash.Add(ToToml(plain));
+  if (plan.network) hash.Add(EdgeList(plan.network->graph));
+  return Hex(hash.Finish());
+}
+
+Result<SiteResult> TakePlace(const Job& job, Plan plan, const Enrolment& own,
+                             const std::function<Result<bool>(PeerSite&)>& attend) {
+  const TrainHooks hooks;
+  Session s{.config = job.config, .hooks = hooks};
+  FolderLock lock;
+  TACIT_OK(Open(s, lock, job, std::move(plan), own));
+  TACIT_OK(KeepGraph(s.plan.network->graph, own.folder));
+  SiteResult result{.delta = s.plan.delta};
+  RunResult r;
+  r.run = own.folder.filename().string();
+  r.folder = own.folder;
+  bool over = false, free = false;
+  s.at_peer = [&](PeerSite& site) -> Status {
+    const Result<bool> done = attend(site);
+    result.rounds = r.rounds_done = site.rounds();
+    over = done.ok();
+    if (!done.ok()) return done.error().code == Code::kInterrupted ? Status(Ok{}) : Status(done.error());
+    free = *done;
+    r.model.assign(site.model().begin(), site.model().end());
+    r.bytes_up = static_cast<std::size_t>(site.bytes_up());
+    r.bytes_down = static_cast<std::size_t>(site.bytes_down());
+    return Ok{};
+  };
+  TACIT_OK(Launch(s, r));
+  result.epsilon = SpentOf(s);
+  if (!over) return result;
+  // The others have paid by the plan, each from its own ledger; this one as its ledger says.
+  LedgerBook all(s.plan.budgets, s.plan.adjacency);
+  all.account(s.site).Restore(s.book->account(0).spent());
+  r.rounds_done = s.plan.schedule.size();
+  Certify(s, r, s.facts.records, all);
+  Config named = job.config;  // of this peer: what `tacit verify` and `tacit evaluate` read
+  named.data.source = own.data;
+  TACIT_OK(WriteWhole(own.folder / "config.toml", ToToml(named)));
+  TACIT_OK(WriteResult(s, r, s.facts.records));
+  std::error_code ec;
+  if (free) fs::remove(own.folder / "checkpoint", ec);
   return result;
 }
 

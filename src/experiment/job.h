@@ -16,6 +16,7 @@ namespace tacit {
 
 class Link;
 class Notary;
+class PeerSite;
 class Site;
 
 // Up to 64 letters, digits, -, _ and dots, with a letter, digit or _ first.
@@ -25,6 +26,7 @@ struct Job {
   Config config;
   std::vector<std::string> clients;              // certificate names, in the order of client ids
   std::vector<double> records;  // how many each has: public; empty: data.rows, split evenly
+  std::vector<std::string> addresses;  // host:port of each, where they are peers on a graph; empty: a server
   double deadline = 3600;  // seconds a round waits for answers
   std::size_t minimum = 0;  // answers without which a round goes on waiting; 0: all
   std::size_t noise_seed = 0;  // of replayable noise; 0: none
@@ -57,5 +59,12 @@ struct SiteResult {
 // plan: PlanOf the job. serve(site) answers the server until the job is over; kInterrupted leaves it to be
 // gone on with.
 Result<SiteResult> TakePart(const Job&, Plan, const Enrolment&, const std::function<Status(Site&)>& serve);
+
+// The part of a peer on a graph, where there is no server. attend(site) makes the rounds; true: neighbours
+// need nothing more from this peer. Model, certificate and result are written to the folder.
+Result<SiteResult> TakePlace(const Job&, Plan, const Enrolment&,
+                             const std::function<Result<bool>(PeerSite&)>& attend);
+// What peers know a job by: 64 hexadecimal digits of all that shapes it, without the names of anybody's files.
+std::string NameOf(const Job&, const Plan&);
 
 }  // namespace tacit

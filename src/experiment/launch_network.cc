@@ -4,6 +4,7 @@
 #include "algorithms/p_admm.h"
 #include "experiment/drive_network.h"
 #include "experiment/network_plan.h"
+#include "experiment/peer_site.h"
 
 namespace tacit {
 namespace {
@@ -33,6 +34,11 @@ Status Go(Session& s, RunResult& r, const typename A::Options& o) {
       return
           typename A::Peer(std::move(own), s.plan.network->graph.degree(k), problem, *s.mechanism, o, noise);
   };
+  if (s.at_peer) {
+    typename A::Peer own = make(s.site);
+    PeerSiteOf<A> site(s, own, o.rounds, who);
+    return s.at_peer(site);
+  }
   if (s.aside()) return AssistNetwork<A>(s, make, o.rounds, who);
   std::vector<typename A::Peer> peers;
   peers.reserve(s.plan.clients);

@@ -163,19 +163,6 @@ double WeightFromData(const Dataset& d, std::size_t peers) {
   return std::isfinite(most) ? 0.001 * most / static_cast<double>(peers) : 0.0;
 }
 
-// The graph of a run beside its config. A run that goes on has the one it began with.
-Status KeepGraph(const Graph& graph, const fs::path& folder) {
-  const std::string edges = EdgeList(graph);
-  std::error_code ec;
-  if (!fs::exists(folder / "graph.txt", ec)) return WriteWhole(folder / "graph.txt", edges);
-  TACIT_TRY(const std::string kept, ReadWhole(folder / "graph.txt"));
-  if (kept == edges) return Ok{};
-  return Fail(Code::kInvalidArgument,
-              "{}: the network has changed since the run began; put network.file back as it was, or start "
-              "again with `tacit train`",
-              folder.string());
-}
-
 // What clients elsewhere have paid, by the plan: their own ledgers know it exactly.
 void NoteCharges(Session& s, std::size_t rounds) {
   if (s.plan.account) return;  // paid as a whole
@@ -359,44 +346,10 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   TACIT_OK(Launch(s, r));
   if (s.aside()) return r;
 
-  std::vector<std::size_t> records = real.records;
-  records.resize(s.plan.clients);
-  // When a run stops early may depend on what it released, so then the whole plan counts; but a run that
-  // released nothing tells nothing.
-  const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
-  r.releases = s.plan.network ? NetworkReleases(s.plan, *s.objective, *s.mechanism, *s.book, records,
-                                                whole ? s.plan.schedule.size() : r.rounds_done)
-                              : MakeReleases(s.plan, *s.objective, s.mechanism.get(), *s.book, records,
-                                             whole ? s.plan.schedule.size() : r.rounds_done,
-                                             whole ? std::span<const std::uint32_t>() : s.attended);
+  Certify(s, r, real.records, *s.book);
   if (apart != nullptr) NoteCharges(s, r.rounds_done);
-  for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
-  const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
-  r.certified_epsilon = epsilon.upper;
-  r.certified_epsilon_lower = epsilon.lower;
-  if (s.plan.account) {
-    r.certified_epsilon = s.plan.certified_epsilon;
-    r.certified_epsilon_lower = s.plan.certified_epsilon_lower;
-  }
-  if (r.interrupted) r.certified_epsilon_lower = 0;
-  r.claimed_epsilon = s.plan.claimed_epsilon;
-  r.replayable = config.privacy.noise == "replayable";
-  if (s.oracle) r.oracle_metrics = s.oracle->answered();
-  r.plan = std::move(s.plan);
-  const auto shape = ModelShape(config, r.model.size(), s.objective->outputs());
-  r.model_sha256 = Sha256::Hex(NpyBytes(shape, r.model));
-  if (!r.folder.empty()) {
-    TACIT_OK(s.run_vault->Settle(*s.book));
-    TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
-    TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
-    if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s, r)));
-    if (r.plan.by_records) TACIT_OK(WriteWhole(r.folder / "weights.csv", Weights(r.plan, records)));
-    const json certificate = Certificate(r, config);
-    TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
-    TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
-    TACIT_OK(WriteWhole(r.folder / "result.json", ToJson(r, config).dump(2) + "\n"));
-    if (!r.interrupted) fs::remove(r.folder / "checkpoint", ec);  // a run that has none is done
-  }
+  TACIT_OK(WriteResult(s, r, real.records));
+  if (!r.folder.empty() && !r.interrupted) fs::remove(r.folder / "checkpoint", ec);  // none: it is done
   return r;
 }
 
@@ -422,6 +375,61 @@ Status CheckNothingLeft(const fs::path& folder) {
 }
 
 }  // namespace
+
+Status KeepGraph(const Graph& graph, const fs::path& folder) {
+  const std::string edges = EdgeList(graph);
+  std::error_code ec;
+  if (!fs::exists(folder / "graph.txt", ec)) return WriteWhole(folder / "graph.txt", edges);
+  TACIT_TRY(const std::string kept, ReadWhole(folder / "graph.txt"));
+  if (kept == edges) return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "{}: the network has changed since the run began; put network.file back as it was, or start "
+              "again with `tacit train`",
+              folder.string());
+}
+
+void Certify(const Session& s, RunResult& r, std::vector<std::size_t> records, const LedgerBook& book) {
+  records.resize(s.plan.clients);
+  // When a run stops early may depend on what it released, so then the whole plan counts; but a run that
+  // released nothing tells nothing.
+  const bool whole = s.plan.account || (r.interrupted && r.rounds_done > 0);
+  r.releases = s.plan.network ? NetworkReleases(s.plan, *s.objective, *s.mechanism, book, records,
+                                                whole ? s.plan.schedule.size() : r.rounds_done)
+                              : MakeReleases(s.plan, *s.objective, s.mechanism.get(), book, records,
+                                             whole ? s.plan.schedule.size() : r.rounds_done,
+                                             whole ? std::span<const std::uint32_t>() : s.attended);
+  for (const Releases& one : r.releases) r.mu = std::max(r.mu, one.mu);
+  const Interval epsilon = GdpEpsilon(Mu::Proven(r.mu), Delta::Proven(s.plan.delta));
+  r.certified_epsilon = epsilon.upper;
+  r.certified_epsilon_lower = epsilon.lower;
+  if (s.plan.account) {
+    r.certified_epsilon = s.plan.certified_epsilon;
+    r.certified_epsilon_lower = s.plan.certified_epsilon_lower;
+  }
+  if (r.interrupted) r.certified_epsilon_lower = 0;
+  r.claimed_epsilon = s.plan.claimed_epsilon;
+  r.replayable = s.config.privacy.noise == "replayable";
+  if (s.oracle) r.oracle_metrics = s.oracle->answered();
+}
+
+Status WriteResult(Session& s, RunResult& r, std::vector<std::size_t> records) {
+  records.resize(s.plan.clients);
+  r.plan = std::move(s.plan);
+  const auto shape = ModelShape(s.config, r.model.size(), s.objective->outputs());
+  r.model_sha256 = Sha256::Hex(NpyBytes(shape, r.model));
+  if (!r.folder.empty()) {
+    TACIT_OK(s.run_vault->Settle(*s.book));
+    TACIT_OK(s.data_ledger->Settle(s.book->largest_spent()));
+    TACIT_OK(WriteNpy(r.folder / "model.npy", shape, r.model));
+    if (!s.attended.empty()) TACIT_OK(WriteWhole(r.folder / "participation.csv", Participation(s, r)));
+    if (r.plan.by_records) TACIT_OK(WriteWhole(r.folder / "weights.csv", Weights(r.plan, records)));
+    const json certificate = Certificate(r, s.config);
+    TACIT_OK(WriteWhole(r.folder / "certificate.json", CertificateJson(certificate)));
+    TACIT_OK(WriteWhole(r.folder / "certificate.txt", CertificateText(certificate)));
+    TACIT_OK(WriteWhole(r.folder / "result.json", ToJson(r, s.config).dump(2) + "\n"));
+  }
+  return Ok{};
+}
 
 Result<RunResult> Train(const Config& config, const TrainHooks& hooks) {
   return Execute(config, hooks, {}, nullptr);

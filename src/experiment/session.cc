@@ -144,7 +144,7 @@ Claim ClaimOf(const Plan& plan) {
 }
 
 Holding HoldingOf(Session& s, std::uint32_t i) {
-  const std::uint32_t at = s.at_site ? 0 : i;
+  const std::uint32_t at = s.at_site || s.at_peer ? 0 : i;
   return {i, s.plan.divisor != 0 ? s.plan.divisor : s.partition.size(at), s.partition.shard(at),
           &s.book->account(at), s.plan.weights.empty() ? 1.0 : s.plan.weights[i]};
 }

@@ -19,6 +19,7 @@ namespace tacit {
 
 class Link;
 class Notary;
+class PeerSite;
 class Site;
 
 struct Session {
@@ -45,7 +46,8 @@ struct Session {
   // with it; partition and book then hold its own rows and account alone.
   Link* link = nullptr;
   std::function<Status(Site&)> at_site = {};
-  std::uint32_t site = 0;  // which client this is
+  std::function<Status(PeerSite&)> at_peer = {};  // the same for a peer on a graph, which has no server
+  std::uint32_t site = 0;  // which client or peer this is
   const Notary* notary = nullptr;  // what it signs with, where sums are masked
   std::filesystem::path folder = {};  // where it keeps its checkpoint
   // A run that is divided between several processes, of which this is one; null: there is no other.
@@ -73,6 +75,14 @@ Claim ClaimOf(const Plan&);
 // person has any number of them, that is a public number of the plan; otherwise neighbours have equally many
 // records.
 Holding HoldingOf(Session&, std::uint32_t client);
+
+// After the last round: what was released and what it costs, into r. records: of all clients; book: what they
+// have paid.
+void Certify(const Session&, RunResult&, std::vector<std::size_t> records, const LedgerBook& book);
+// Settles the ledgers, and writes model, certificate and result where the run has a folder.
+Status WriteResult(Session&, RunResult&, std::vector<std::size_t> records);
+// The graph of a run beside its config. A run that goes on has the one it began with.
+Status KeepGraph(const Graph&, const std::filesystem::path& folder);
 
 // The data as the cumulative ledger knows it.
 DataSetId IdOf(const Config&);

@@ -11,18 +11,9 @@ Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes) {
   return out.Commit();
 }
 
-Site::Site(Session& s)
-    : s_(s),
-      noise_(s.config.privacy.noise == "replayable" ? NoiseSource{.replay_seed = ReplaySeed(s)}
-                                                    : NoiseSource{}) {
+Site::Site(Session& s) : OwnRounds(s) {
   if (s.plan.second_order) broadcast_ = s.plan.second_order->options.BroadcastLength(s.plan.dim);
-  const auto all = PlannedCharges(s);
-  if (!all.empty()) charges_ = all[s.plan.noise_of[s.site]];
-  at_.spent.assign(1, MuSquared{0.0});
-  at_.replay_seed = noise_.replay_seed.value_or(0);
 }
-
-std::filesystem::path Site::File() const { return s_.folder / "checkpoint"; }
 
 std::size_t Site::most_bytes() const {
   const std::size_t lengths[] = {s_.plan.dim, s_.plan.dim, 0, 0};      // no broadcast has more vectors
@@ -65,14 +56,9 @@ Status Site::BeginMasks() {
 
 Status Site::Begin() {
   TACIT_OK(BeginMasks());
-  const std::size_t planned = s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0;
-  auto found = Load(planned);
-  if (!found.ok() && found.error().code != Code::kNotFound) return found.error();
+  auto found = Load(planned());
   if (found.ok()) {
-    if (found->replay_seed != at_.replay_seed)
-      return Fail(Code::kInvalidArgument, "{}: belongs to another seed of replayable noise", File().string());
-    at_ = *std::move(found);
-    TACIT_TRY(answered_, Unpack(at_.held));
+    TACIT_TRY(answered_, Unpack(found->held));
   }
   // A round's first step is durable before its update is sealed.
   if (masks_ != nullptr && masks_->round() < answered_.round)
@@ -81,29 +67,7 @@ Status Site::Begin() {
         "{}: is gone, or older than the checkpoint of round {}, and a sum could be opened twice; put the "
         "newest back, or leave this job",
         (s_.folder / "masks").string(), answered_.round);
-  // An answer is in both ledgers before it leaves, and after its checkpoint is durable.
-  const std::uint64_t left = std::max(s_.run_vault->rounds_released(), s_.data_ledger->rounds_released());
-  if (at_.rounds_done < left)
-    return Fail(Code::kInvalidArgument,
-                "{}: {} answers have left by the ledger, and the checkpoint knows of {}: it is gone or an "
-                "older one, and rounds would be released again; put the newest back, or leave this job",
-                File().string(), left, at_.rounds_done);
-  if (at_.rounds_done == 0) {
-    s_.book->Attach(s_.vault.get());
-    return Ok{};
-  }
-  reserved_until_ = static_cast<std::size_t>(at_.rounds_done);
-  return s_.book->Resume(s_.vault.get(), at_.spent, at_.left);
-}
-
-// As many rounds again as were answered: few writes, and a crash never costs more than was spent.
-Status Site::Reserve() {
-  if (s_.plan.account || rounds() < reserved_until_) return Ok{};
-  reserved_until_ = rounds() + std::max(s_.config.experiment.reserve, rounds());
-  MuSquared ahead{0.0};
-  for (std::size_t k = rounds(); k < std::min(charges_.size(), reserved_until_); ++k)
-    ahead = ahead + charges_[k];
-  return s_.book->Reserve({&ahead, 1});
+  return GoOn(std::move(found));
 }
 
 Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down) {
@@ -122,19 +86,9 @@ Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down)
     return Fail(Code::kMalformed, "the server asks for round {}, which is not in the plan", round);
   TACIT_OK(Reserve());
   TACIT_TRY(Bytes reply, Compute(place, down));
-  Standing next = at_;
   Stored stored{round, digest, std::move(reply)};
-  ++next.rounds_done;
-  next.bytes_up += stored.reply.size();
-  next.bytes_down += down.size();
-  next.held = Pack(stored);
-  next.spent.assign(1, s_.book->account(0).spent());
-  if (s_.book->plan() != nullptr)
-    next.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
-  TACIT_OK(Save(next));
-  TACIT_OK(s_.data_ledger->CountReleased(next.rounds_done));
-  TACIT_OK(s_.run_vault->CountReleased(next.rounds_done));
-  at_ = std::move(next);
+  TACIT_OK(
+      Keep(Pack(stored), stored.reply.size(), down.size(), [&](const Standing& next) { return Save(next); }));
   answered_ = std::move(stored);
   return answered_.reply;
 }
@@ -155,8 +109,7 @@ Result<Bytes> Site::Answer(std::uint32_t round, std::uint32_t step, std::span<co
 // A server that was killed after the last round asks for that again, so what it says in the end is not kept.
 Result<Bytes> Site::Leave(std::span<const std::byte> down) {
   if (rounds() > 0)
-    if (const auto back = Load(s_.book->plan() != nullptr ? s_.book->plan()->left().size() : 0); !back.ok())
-      return back.error();
+    if (const auto back = Load(planned()); !back.ok()) return back.error();
   return Depart(down);
 }
 

@@ -5,23 +5,17 @@
 // sent again, and no round is computed, paid or noised twice.
 #include <cstring>
 
-#include "experiment/checkpoint.h"
-#include "experiment/session.h"
+#include "experiment/own_rounds.h"
 #include "runtime/link.h"
 #include "runtime/mask_round.h"
-#include "runtime/threads.h"
 
 namespace tacit {
 
 // Durable, and for its owner alone.
 Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes);
 
-class Site {
+class Site : public OwnRounds {
  public:
-  Site(const Site&) = delete;
-  Site& operator=(const Site&) = delete;
-  virtual ~Site() = default;
-
   // Goes on where the folder's checkpoint stands, if it has one.
   Status Begin();
   // The answer to a broadcast. A round that was answered is answered with the same bytes; a round before
@@ -34,7 +28,6 @@ class Site {
   Result<Bytes> Leave(std::span<const std::byte> down);
 
   std::uint32_t round() const { return answered_.round; }  // the last that was answered; 0: none
-  std::size_t rounds() const { return static_cast<std::size_t>(at_.rounds_done); }
   std::size_t most_bytes() const;  // of a broadcast
 
  protected:
@@ -61,10 +54,6 @@ class Site {
                   "the server's broadcast is not one of this job; both must run the same version");
     return down;
   }
-  std::filesystem::path File() const;
-
-  Session& s_;
-  NoiseSource noise_;
 
  private:
   struct Stored {  // what Standing::held is made of
@@ -74,13 +63,9 @@ class Site {
   };
   static std::string Pack(const Stored&);
   static Result<Stored> Unpack(const std::string&);
-  Status Reserve();
   Status BeginMasks();
 
   std::size_t broadcast_ = 0;  // another length a broadcast may have; 0: none
-  std::vector<MuSquared> charges_;  // of the rounds, as planned
-  std::size_t reserved_until_ = 0;
-  Standing at_;
   Stored answered_;
   std::unique_ptr<MaskClient> masks_;  // null: no masks
 };

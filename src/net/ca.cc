@@ -229,6 +229,12 @@ Result<RequestFiles> MakeRequest(const NewRequest& n) {
   return files;
 }
 
+std::string PeerHost(const std::string& name) { return name + ".peer.tacit.invalid"; }
+
+const char* Name(Party party) {
+  return party == Party::kServer ? "server" : party == Party::kPeer ? "peer" : "client";
+}
+
 Result<IssuedFiles> Issue(const NewCertificate& n) {
   TACIT_TRY(const Authority a, Open(n.authority));
   Wanted wanted{n.name, nullptr};
@@ -253,13 +259,17 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 "{}: a server's certificate names the hosts it is for; give --host, e.g. --host "
                 "train.example.org --host 192.0.2.1",
                 name);
+  if (n.party == Party::kPeer) hosts = "DNS:" + PeerHost(name);  // neighbours check who it is, not where
   if (!wanted.key) wanted.key.reset(EVP_EC_gen("P-256"));
   if (!wanted.key) return Trouble("making a key");
   const Certificate509 x = Draft(name, wanted.key.get(), a.certificate.get(), n.days);
   X509* issuer = a.certificate.get();
   if (!x || !Extend(x.get(), issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !Extend(x.get(), issuer, NID_key_usage, "critical,digitalSignature") ||
-      !Extend(x.get(), issuer, NID_ext_key_usage, n.party == Party::kServer ? "serverAuth" : "clientAuth") ||
+      !Extend(x.get(), issuer, NID_ext_key_usage,
+              n.party == Party::kServer ? "serverAuth"
+              : n.party == Party::kPeer ? "serverAuth,clientAuth"
+                                        : "clientAuth") ||
       !Extend(x.get(), issuer, NID_subject_key_identifier, "hash") ||
       !Extend(x.get(), issuer, NID_authority_key_identifier, "keyid:always"))
     return Trouble("making a certificate");
@@ -275,8 +285,7 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 files.certificate.string());
   // In the book before it exists: what is not there cannot be revoked.
   TACIT_TRY(std::string issued, ReadWhole(n.authority / "issued.txt"));
-  issued += fmt::format("{} {} {} {}\n", files.serial, name, n.party == Party::kServer ? "server" : "client",
-                        n.days);
+  issued += fmt::format("{} {} {} {}\n", files.serial, name, Name(n.party), n.days);
   TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
   if (n.request.empty()) TACIT_OK(WriteNew(files.key, PemOf(wanted.key.get()), true));
   TACIT_OK(WriteNew(files.certificate, PemOf(x.get()), false));
@@ -327,6 +336,7 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
   if (!x) return Fail(Code::kMalformed, "{}: is no certificate in PEM", certificate.string());
   if (!k || X509_check_private_key(x.get(), k.get()) != 1)
     return Fail(Code::kMalformed, "{}: is not the private key of {}", key.string(), certificate.string());
+  id.certificate = PemOf(x.get());  // the certificate alone: it is shown to others, and a file may hold more
   id.name = CommonName(X509_get_subject_name(x.get()));
   TACIT_OK(CheckName(id.name));
   return id;

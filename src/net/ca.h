@@ -13,7 +13,11 @@
 
 namespace tacit {
 
-enum class Party { kClient, kServer };
+// A peer on a graph calls its neighbours and is called by them.
+enum class Party { kClient, kServer, kPeer };
+const char* Name(Party);
+// What a peer's certificate is for: a name that is no host's, so that a peer never passes as a server.
+std::string PeerHost(const std::string& name);
 
 struct NewAuthority {
   std::filesystem::path folder;

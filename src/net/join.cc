@@ -209,6 +209,7 @@ Result<Offer> ReadOffer(const JoinOptions& o) {
 Result<Joined> Join(const JoinOptions& o) {
   Line line(o);
   TACIT_TRY(const Offer offer, Read(line, o));
+  TACIT_OK(CheckOffer(o.policy, offer.job));
   TACIT_TRY(Plan plan, PlanOf(offer.job));
   TACIT_OK(CheckPolicy(o.policy, offer.job, plan));
   Joined joined{.job = offer.id, .folder = o.state / offer.id, .result = {}, .over = false};

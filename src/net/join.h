@@ -18,11 +18,15 @@ struct Policy {
   double max_delta = 1e-5;
   bool replayable = false;                       // noise that others can take off: for tests
   bool paper = false;                            // the algorithms as printed, which may have no guarantee
-  std::size_t colluding = 0;                     // clients that masked sums must be safe from, at least
+  bool masked = false;                           // a share of the noise alone, under masks
+  std::size_t colluding = 1;                     // clients that masked sums must be safe from, at least
+  std::string unit, adjacency;                   // what ε is to be about; empty: whatever the job says
 };
 Section DescribePolicy(Policy&);
 Result<Policy> ReadPolicy(const std::filesystem::path&);      // TOML with the keys above
-// Why this job is refused, with the figure and what would have to change.
+// Why this job is refused by what it says of itself, before a plan is made of it: an offer may be large.
+Status CheckOffer(const Policy&, const Job&);
+// Why it is refused, with the figure and what would have to change.
 Status CheckPolicy(const Policy&, const Job&, const Plan&);
 
 struct JoinOptions {

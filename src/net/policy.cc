@@ -14,8 +14,11 @@ Section DescribePolicy(Policy& p) {
   s.Number("max_delta", &p.max_delta, Between(0, 1), "the largest delta a job may state");
   s.Flag("replayable", &p.replayable, "join jobs whose noise everybody knows: for tests, without privacy");
   s.Flag("paper", &p.paper, "join algorithms as printed, if what they certify is within the above");
+  s.Flag("masked", &p.masked, "join jobs with masked sums, where this machine adds a share of the noise");
   s.Count("colluding", &p.colluding, {.lower = 0, .upper = 1e6},
           "join jobs with masked sums only if they assume that so many clients collude with the server");
+  s.Text("unit", &p.unit, "what ε must be about: record, person or client; empty: whatever the job says");
+  s.Text("adjacency", &p.adjacency, "replace-one, zero-out or add-remove; empty: whatever the job says");
   return s;
 }
 
@@ -38,7 +41,7 @@ Result<Policy> ReadPolicy(const std::filesystem::path& file) {
   return policy;
 }
 
-Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
+Status CheckOffer(const Policy& p, const Job& job) {
   if (job.config.algorithm.mode != "certified" && !p.paper)
     return Fail(Code::kBudget,
                 "algorithm.mode = \"{}\": the job runs an algorithm as printed, without clipping that its "
@@ -50,6 +53,32 @@ Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
         "privacy.noise = \"{}\": whoever knows the job's seed can take the noise off; refused by this "
         "client's policy (replayable = false)",
         job.config.privacy.noise);
+  const auto& privacy = job.config.privacy;
+  if (privacy.trust == "masked" && !p.masked)
+    return Fail(Code::kBudget,
+                "privacy.trust = \"masked\": this client would add a share of the noise, which is enough only "
+                "while others add theirs; refused by this client's policy (masked = false)");
+  // More than any sensible job has; what a plan of it would cost to make.
+  constexpr std::size_t kMostRounds = 100000, kMostClients = 100000;
+  if (job.config.algorithm.rounds > kMostRounds || job.clients.size() > kMostClients)
+    return Fail(Code::kBudget,
+                "the job has {} rounds and {} clients, and a client joins at most {} and {}; refused",
+                job.config.algorithm.rounds, job.clients.size(), kMostRounds, kMostClients);
+  return Ok{};
+}
+
+Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {
+  TACIT_OK(CheckOffer(p, job));
+  const std::string unit = plan.by_client() ? "client" : plan.unit, adjacency(Name(plan.adjacency));
+  if (!p.unit.empty() && p.unit != unit)
+    return Fail(Code::kBudget,
+                "the job's ε is about one {}, and this client's policy wants it to be about one {} (unit); "
+                "refused",
+                unit, p.unit);
+  if (!p.adjacency.empty() && p.adjacency != adjacency)
+    return Fail(Code::kBudget,
+                "the job's neighbours are \"{}\", and this client's policy wants \"{}\" (adjacency); refused",
+                adjacency, p.adjacency);
   if (plan.secure && plan.secure->quorum().colluding < p.colluding)
     return Fail(
         Code::kBudget,

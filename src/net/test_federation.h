@@ -23,7 +23,11 @@ inline Policy Everything() {
   return {.max_epsilon = std::numeric_limits<double>::infinity(),
           .max_delta = 1,
           .replayable = true,
-          .paper = true};
+          .paper = true,
+          .masked = true,
+          .colluding = 0,
+          .unit = {},
+          .adjacency = {}};
 }
 
 class Federation : public testing::Test {

@@ -1,5 +1,6 @@
 // What there is of the wire in a build without gRPC: a sentence.
 #include "net/join.h"
+#include "net/peers.h"
 #include "net/server.h"
 
 namespace tacit {
@@ -17,5 +18,6 @@ Result<std::unique_ptr<FederationServer>> FederationServer::Start(const Job&, st
 }
 Result<Offer> ReadOffer(const JoinOptions&) { return Missing(); }
 Result<Joined> Join(const JoinOptions&) { return Missing(); }
+Result<Joined> TakePeersPart(const PeerSettings&) { return Missing(); }
 
 }  // namespace tacit

@@ -14,6 +14,22 @@
 
 namespace tacit {
 
+// Everybody's standing before the first round.
+inline void Stand(const Graph& graph, std::vector<PeerStanding>& standing) {
+  standing.assign(graph.size(), {});
+  for (std::size_t k = 0; k < graph.size(); ++k)
+    standing[k].degree = static_cast<std::uint32_t>(graph.degree(k));
+}
+// Without whoever is gone by this round, and their edges.
+inline void Leave(const Graph& graph, const RollCall& who, std::uint32_t round,
+                  std::vector<PeerStanding>& standing) {
+  for (std::uint32_t k = 0; k < graph.size() && !who.always(); ++k) {
+    if (standing[k].gone || who.At(round, k) != Presence::kGone) continue;
+    standing[k].gone = true;
+    for (const std::uint32_t l : graph.of(k)) --standing[l].degree;
+  }
+}
+
 template <Networked A>
 class GraphRuntime {
  public:
@@ -46,7 +62,7 @@ class GraphRuntime {
   template <class Make>
   Status Attend(const Graph& graph, Make make, std::span<const std::uint32_t> rounds, const RollCall& who) {
     notes_.assign(graph.size(), {});
-    Stand(graph);
+    Stand(graph, standing_);
     std::vector<typename A::Peer> own;
     own.reserve(ranks_->size());
     for (std::size_t k = ranks_->begin(); k < ranks_->end(); ++k)
@@ -54,7 +70,7 @@ class GraphRuntime {
     return ranks_->Attend(own, notes_,
                           [&](std::uint32_t t, RoundReport& report, Status& complaint) -> Status {
                             report.round = rounds[t];
-                            Leave(graph, who, report.round);
+                            Leave(graph, who, report.round, standing_);
                             return Round(graph, own, t, who, report, complaint);
                           });
   }
@@ -70,13 +86,13 @@ class GraphRuntime {
                 std::span<const std::uint32_t> rounds, std::size_t first, const RollCall& who,
                 const Watcher& watcher) {
     TACIT_CHECK(graph.size() == peers.size() && notes_.size() == peers.size());
-    Stand(graph);
+    Stand(graph, standing_);
     if (ranks_ && first > 0) TACIT_OK(ranks_->Share(peers, notes_));
     for (std::size_t t = first; t < rounds.size(); ++t) {
       RoundReport report{.round = rounds[t], .last = t + 1 == rounds.size()};
       TACIT_OK(watcher.before(report.round));
       if (ranks_) TACIT_OK(ranks_->Tell(static_cast<std::uint32_t>(t)));
-      Leave(graph, who, report.round);
+      Leave(graph, who, report.round, standing_);
       Status complaint = Ok{};
       TACIT_OK(Round(graph, peers, static_cast<std::uint32_t>(t), who, report, complaint));
       if (ranks_) TACIT_OK(ranks_->Hear(report, complaint));
@@ -93,21 +109,6 @@ class GraphRuntime {
     std::size_t bytes_up = 0, bytes_down = 0;
     Answers answers;
   };
-
-  void Stand(const Graph& graph) {
-    standing_.assign(graph.size(), {});
-    for (std::size_t k = 0; k < graph.size(); ++k)
-      standing_[k].degree = static_cast<std::uint32_t>(graph.degree(k));
-  }
-  void Leave(const Graph& graph, const RollCall& who, std::uint32_t round) {
-    for (std::uint32_t k = 0; k < graph.size() && !who.always(); ++k)
-      if (who.At(round, k) == Presence::kGone) Remove(graph, k);
-  }
-  void Remove(const Graph& graph, std::uint32_t k) {
-    if (standing_[k].gone) return;
-    standing_[k].gone = true;
-    for (const std::uint32_t l : graph.of(k)) --standing_[l].degree;
-  }
 
   // f(k, lane) for every peer of this rank, in chunks that threads take from a queue. Nothing is summed over
   // a chunk, so that it may depend on the number of threads.

@@ -1,0 +1,309 @@
+// Peers on a graph, each in a thread with a server of its own, over real channels: the model of a simulation
+// bit for bit, and nobody is let in who is no neighbour.
+#include "net/peers.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+
+#include <federation.grpc.pb.h>
+#include "data/npy.h"
+#include "net/test_federation.h"
+#include "privacy/data_ledger.h"
+
+namespace tacit {
+namespace {
+
+namespace fs = std::filesystem;
+using Sets = std::vector<Assignment>;
+
+constexpr const char* kJob = R"(
+[data]
+rows = 30
+features = 3
+row_norm = "clip"
+[model]
+name = "logistic"
+l2 = 0.1
+[privacy]
+epsilon = 2.0
+[algorithm]
+name = "zcdp-nfl"
+rounds = 12
+[network]
+topology = "ring"
+[serve]
+clients = ["p0", "p1", "p2", "p3", "p4"]
+)";
+constexpr std::size_t kPeers = 5;
+
+class Peers : public Federation {
+ protected:
+  static void SetUpTestSuite() {
+    Federation::SetUpTestSuite();
+    for (std::size_t k = 0; k < kPeers; ++k) Certify("ca", fmt::format("p{}", k), Party::kPeer);
+    Certify("other", "p1", Party::kPeer);
+  }
+
+  static int FreePort() {
+    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof a;
+    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+    EXPECT_EQ(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size), 0);
+    ::close(s);
+    return ntohs(a.sin_port);
+  }
+  Job Addressed(const Sets& more = {}) {
+    std::string addresses;
+    for (std::size_t k = 0; k < kPeers; ++k)
+      addresses += fmt::format("{}\"127.0.0.1:{}\"", k == 0 ? "" : ", ", FreePort());
+    Sets sets = {{"serve.addresses", "[" + addresses + "]"}};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return MakeJob(kJob, sets);
+  }
+  PeerSettings Settings(const Job& job, std::size_t k, const std::string& data) {
+    PeerSettings o;
+    o.job = job;
+    o.identity = Who(job.clients[k]);
+    o.data = data;
+    o.state = here_ / ("state-" + job.clients[k]);
+    o.policy = Everything();
+    o.patience = 60;
+    o.linger = linger_;
+    o.stop = &failed_;
+    return o;
+  }
+  std::vector<Result<Joined>> Run(const Job& job, const std::vector<std::string>& files) {
+    std::vector<std::optional<Result<Joined>>> joined(kPeers);
+    {
+      std::vector<std::jthread> peers;
+      for (std::size_t k = 0; k < kPeers; ++k)
+        peers.emplace_back([&, k] {
+          joined[k] = TakePeersPart(Settings(job, k, files[k]));
+          if (!joined[k]->ok()) failed_ = true;
+        });
+    }
+    std::vector<Result<Joined>> out;
+    for (auto& one : joined) out.push_back(std::move(*one));
+    return out;
+  }
+  double linger_ = 20;
+  static RunResult Alone(const Job& job) {
+    TrainHooks hooks;
+    hooks.noise_seed = kNoiseSeed;
+    hooks.write_folder = false;
+    auto run = tacit::Train(job.config, hooks);
+    EXPECT_TRUE(run.ok()) << run.error().message;
+    return run.ok() ? *std::move(run) : RunResult{};
+  }
+  // The mean of those who stayed, as a simulation takes it.
+  static Vec MeanOf(const std::vector<Result<Joined>>& joined, const std::vector<std::size_t>& stayed) {
+    Vec mean;
+    for (const std::size_t k : stayed) {
+      const auto model = ReadNpy(joined[k]->folder / "model.npy");
+      EXPECT_TRUE(model.ok());
+      if (mean.empty()) mean.resize(model->values.size());
+      Axpy(1.0, model->values, mean);
+    }
+    Scale(1 / static_cast<double>(stayed.size()), mean);
+    return mean;
+  }
+};
+
+struct Kind {
+  const char* why;
+  Sets sets;
+};
+const Kind kKinds[] = {
+    {"zcdp-nfl", {}},
+    {"zcdp-nfl, mean of all notes", {{"algorithm.output", "mean"}, {"network.topology", "star"}}},
+    {"zcdp-nfl, a budget each", {{"privacy.budgets", "[1, 2, 1, 2, 0.5]"}}},
+    {"zcdp-nfl, away for some rounds", {{"network.away", R"(["3: 5-9", "1: 2-3", "4: 12-12"])"}}},
+    {"zcdp-nfl, hidden numbers of records", {{"privacy.adjacency", "add-remove"}}},
+    {"dp-nfl", {{"algorithm.name", "dp-nfl"}}},
+    {"zcdp-grad-nfl", {{"algorithm.name", "zcdp-grad-nfl"}, {"network.topology", "complete"}}},
+    {"p-admm", {{"algorithm.name", "p-admm"}}},
+    {"zcdp-nfl, as printed", {{"algorithm.mode", "paper"}}},
+};
+
+class Conformance : public Peers, public testing::WithParamInterface<Kind> {};
+
+TEST_P(Conformance, PeersApartHaveTheModelOfASimulation) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed(GetParam().sets);
+  const RunResult alone = Alone(job);
+  const auto joined = Run(job, files);
+  for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
+  EXPECT_EQ(MeanOf(joined, {0, 1, 2, 3, 4}), alone.model);
+  for (const auto& one : joined) {
+    EXPECT_TRUE(one->over);
+    EXPECT_EQ(one->result.rounds, 12u);
+    EXPECT_LE(one->result.epsilon, alone.certified_epsilon * (1 + 1e-12));
+    EXPECT_FALSE(fs::exists(one->folder / "checkpoint"));  // all have all they need
+    EXPECT_TRUE(fs::exists(one->folder / "certificate.json"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(kKinds), [](const auto& kind) {
+  std::string name;
+  for (const char c : std::string_view(kind.param.why))
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+  return name;
+});
+
+// One who leaves for good is not waited for, and what it has learned until then is its own.
+TEST_F(Peers, GoOnWithoutWhoHasLeft) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed({{"network.topology", "complete"}, {"network.leave", R"(["2: 6"])"}});
+  linger_ = 3;  // of the one who has left: the others come to the end later
+  const RunResult alone = Alone(job);
+  const auto joined = Run(job, files);
+  for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
+  EXPECT_EQ(MeanOf(joined, {0, 1, 3, 4}), alone.model);
+  EXPECT_EQ(joined[2]->result.rounds, 5u);
+}
+
+// Every peer is stopped again and again, at other rounds than its neighbours, and goes on.
+TEST_F(Peers, GoOnAfterStopsBitForBit) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();
+  const RunResult alone = Alone(job);
+  std::vector<std::optional<Result<Joined>>> joined(kPeers);
+  std::vector<std::size_t> stops(kPeers);
+  {
+    std::vector<std::jthread> peers;
+    for (std::size_t k = 0; k < kPeers; ++k)
+      peers.emplace_back([&, k] {
+        for (bool over = false; !over && !failed_;) {
+          std::atomic<bool> pause = false;
+          std::size_t seen = 0;
+          PeerSettings o = Settings(job, k, files[k]);
+          o.stop = &pause;
+          o.log = [&](const std::string& line) {
+            if (line.starts_with("round") && ++seen == 2 + k) pause = true;
+          };
+          joined[k] = TakePeersPart(o);
+          if (!joined[k]->ok()) failed_ = true;
+          over = joined[k]->ok() && (**joined[k]).over;
+          stops[k] += over ? 0 : 1;
+        }
+      });
+  }
+  std::vector<Result<Joined>> out;
+  for (auto& one : joined) {
+    ASSERT_TRUE(one->ok()) << one->error().message;
+    out.push_back(std::move(*one));
+  }
+  EXPECT_EQ(MeanOf(out, {0, 1, 2, 3, 4}), alone.model);
+  for (const std::size_t n : stops) EXPECT_GE(n, 1u);
+}
+
+// Each has paid from its own ledger, once.
+TEST_F(Peers, LeaveTheirLedgersSettled) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();
+  const auto joined = Run(job, files);
+  for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
+  const auto ledger = DataLedger::Read(here_ / "state-p0" / "ledger.db");
+  ASSERT_TRUE(ledger.ok());
+  ASSERT_EQ(ledger->size(), 1u);
+  EXPECT_EQ(ledger->front().runs.at(0).state, "settled");
+}
+
+class Caller : public Peers {
+ protected:
+  // One call to p0, which waits for a neighbour that never comes.
+  grpc::Status Call(const Identity& as, const std::string& job, std::uint32_t protocol = kProtocol,
+                    std::uint32_t place = 1) {
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride(PeerHost("p0"));
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    const auto channel =
+        grpc::CreateCustomChannel(fmt::format("127.0.0.1:{}", port_.load()),
+                                  grpc::SslCredentials({as.authority, as.key, as.certificate}), arguments);
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    v1::FetchRequest request;
+    request.set_protocol(protocol);
+    request.set_job(job);
+    request.set_place(place);
+    const auto stream = v1::Peers::NewStub(channel)->Fetch(&call, request);
+    v1::NotePart part;
+    while (stream->Read(&part)) kind_ = part.kind();
+    return stream->Finish();
+  }
+  std::atomic<int> port_ = 0;
+  v1::NotePart::Kind kind_ = v1::NotePart::WAIT;
+};
+
+TEST_F(Caller, IsTurnedAwayUnlessANeighbourInTheSameJob) {
+  using grpc::StatusCode;
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();  // a ring: p0 has p1 and p4
+  const auto plan = PlanOf(job);
+  ASSERT_TRUE(plan.ok());
+  const std::string name = NameOf(job, *plan);
+  std::atomic<bool> stop = false;
+  std::optional<Result<Joined>> done;
+  std::jthread peer([&] {
+    PeerSettings o = Settings(job, 0, files[0]);
+    o.stop = &stop;
+    o.listening = [&](int port) { port_ = port; };
+    done = TakePeersPart(o);
+  });
+  while (port_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(Call(Who("p1"), name).ok());
+  EXPECT_EQ(kind_, v1::NotePart::NOTE);
+  EXPECT_EQ(Call(Who("p2"), name).error_code(), StatusCode::PERMISSION_DENIED);  // no neighbour
+  EXPECT_EQ(Call(Who("stranger"), name).error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(Who("p1"), std::string(64, '0')).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(Who("p1"), name, kProtocol + 1).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(Who("server"), name).error_code(), StatusCode::UNAVAILABLE);  // a server calls nobody
+  Identity forged = Who("p1", "other");
+  forged.authority = Who("p1").authority;
+  EXPECT_EQ(Call(forged, name).error_code(), StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(Call(Who("p4"), name, kProtocol, 13).ok());  // it is done, it says
+  EXPECT_EQ(kind_, v1::NotePart::DONE);
+  stop = true;
+  peer.join();
+  ASSERT_TRUE(done->ok()) << done->error().message;
+  EXPECT_FALSE((**done).over);
+}
+
+TEST_F(Peers, BelieveNobodyElseAtANeighboursAddress) {
+  const auto files = WriteRows(30, 3, kPeers);
+  Job job = Addressed();
+  Job crossed = job;  // p0 looks for p1 where p2 is
+  crossed.addresses[1] = job.addresses[2];
+  std::atomic<bool> stop = false;
+  std::jthread other([&] {
+    PeerSettings o = Settings(job, 2, files[2]);
+    o.stop = &stop;
+    EXPECT_TRUE(TakePeersPart(o).ok());
+  });
+  PeerSettings o = Settings(crossed, 0, files[0]);
+  o.patience = 3;
+  o.stop = nullptr;
+  const auto refused = TakePeersPart(o);
+  stop = true;
+  ASSERT_FALSE(refused.ok());
+}
+
+TEST_F(Peers, AJobWithoutAddressesOrWithAServerIsAClearError) {
+  const auto no = PlanOf(MakeJob(kJob));
+  ASSERT_FALSE(no.ok());
+  EXPECT_NE(no.error().message.find("serve.addresses"), std::string::npos) << no.error().message;
+  const auto served = PlanOf(Addressed({{"algorithm.name", "primal-dual"}}));
+  ASSERT_FALSE(served.ok());
+  EXPECT_NE(served.error().message.find("serve.addresses"), std::string::npos) << served.error().message;
+  PeerSettings o = Settings(Addressed(), 0, "nowhere.csv");
+  o.policy.max_epsilon = 1;
+  const auto refused = TakePeersPart(o);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kBudget);
+}
+
+}  // namespace
+}  // namespace tacit
