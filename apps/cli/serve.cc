@@ -160,11 +160,11 @@ struct Terms {
   bool review = false, replayable = false, masked = false;
   void Add(CLI::App* verb) {
     verb->add_option("--data", data, "file with the rows of this machine")->type_name("FILE");
-    verb->add_flag("--review", review,
-                   "show the job, its cost and what the policy says of it; join nothing");
+    verb->add_flag("--review", review, "show the job, its cost and what the policy says of it; join nothing");
     verb->add_option("--max-epsilon", max_epsilon, "the most a job may cost")->type_name("E");
-    verb->add_option("--policy", policy,
-                     "file with max_epsilon, max_delta, replayable, paper, masked, colluding, unit, adjacency")
+    verb->add_option(
+            "--policy", policy,
+            "file with max_epsilon, max_delta, replayable, paper, masked, colluding, unit, adjacency")
         ->type_name("FILE.toml");
     verb->add_flag("--allow-replayable", replayable,
                    "join jobs whose noise everybody knows: for tests, without privacy");
@@ -290,8 +290,7 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
   TACIT_TRY(o.identity, a.identity.Read());
   TACIT_TRY(const Plan plan, PlanOf(o.job));
   const std::string id = NameOf(o.job, plan).substr(0, 32);
-  if (a.terms.review)
-    return Review(common, {id, ToToml(o.job), o.job}, a.job, o.policy, o.identity.name);
+  if (a.terms.review) return Review(common, {id, ToToml(o.job), o.job}, a.job, o.policy, o.identity.name);
   const fs::path folder = o.state / id;
   std::error_code ec;
   if (fs::exists(folder / "result.json", ec) && !fs::exists(folder / "checkpoint", ec)) {
@@ -360,7 +359,8 @@ void AddPeer(CLI::App& app, Invocation& run) {
       "  tacit peer job.toml --data rows.csv --max-epsilon 2 --ca ca.pem --cert north.pem --key north.key\n"
       "\nEvery peer has the job as a file, with the names and addresses of all in its table [serve], and a\n"
       "certificate of `tacit keys issue NAME --peer`. It listens at its own address for its neighbours, and\n"
-      "what leaves is noised here and paid from this machine's own ledger. A peer that was stopped or killed\n"
+      "what leaves is noised here and paid from this machine's own ledger. A peer that was stopped or "
+      "killed\n"
       "goes on when the same command is given again; its neighbours wait for it.\n");
   auto a = std::make_shared<PeerArguments>();
   verb->add_option("job", a->job, "experiment file with a table [serve]")->required()->type_name("JOB.toml");

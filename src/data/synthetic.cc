@@ -129,9 +129,11 @@ void SyntheticRows::Append(std::size_t i, Dataset& data) const {
   data.label.push_back(y);
 }
 
-Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first) {
+Result<Dataset> MakeSynthetic(const SyntheticOptions& o, std::size_t first, LineVec space) {
   TACIT_TRY(SyntheticRows rows, SyntheticRows::Of(o, first));
   Dataset data = rows.Nothing();
+  space.clear();
+  data.value = std::move(space);
   if (!data.sparse()) data.value.reserve(o.rows * o.features);
   for (std::size_t i = first; i < first + o.rows; ++i) {
     rows.Meet(i);

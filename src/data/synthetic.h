@@ -43,7 +43,8 @@ std::string_view Name(SyntheticKind);
 std::optional<SyntheticKind> SyntheticKindOf(std::string_view name);
 
 // Rows first … first + rows − 1, under the name of their kind, with a group column.
-Result<Dataset> MakeSynthetic(const SyntheticOptions&, std::size_t first = 0);
+// space: what is in it is lost; values are put there, so that batches can share it.
+Result<Dataset> MakeSynthetic(const SyntheticOptions&, std::size_t first = 0, LineVec space = {});
 
 // The generator with what its rows share, for whoever wants them one by one.
 class SyntheticRows {

@@ -348,19 +348,21 @@ Result<Dataset> LoadSource(const Config& c, const std::string& source, Role role
   TACIT_TRY(
       RowWriter writer,
       RowWriter::Open(c.data.scratch.empty() ? DefaultScratch() : std::filesystem::path(c.data.scratch)));
-  const auto take = [&](Dataset&& batch) -> Status {
+  const auto take = [&](Dataset& batch) -> Status {
     TACIT_OK(intake.Take(batch));
     return writer.Append(batch);
   };
   if (synthetic) {
     const std::size_t rows = made.rows, each = BatchRows(made.features);
+    LineVec space;  // of all batches: a new one each would leave holes that the next does not fit
     for (std::size_t at = 0; at < rows; at += each) {
       made.rows = std::min(each, rows - at);
-      TACIT_TRY(Dataset batch, MakeSynthetic(made, first + at));
-      TACIT_OK(take(std::move(batch)));
+      TACIT_TRY(Dataset batch, MakeSynthetic(made, first + at, std::move(space)));
+      TACIT_OK(take(batch));
+      space = std::move(batch.value);
     }
   } else {
-    load.sink = take;
+    load.sink = [&](Dataset&& batch) { return take(batch); };
     load.batch = BatchRows(load.features == 0 ? 1024 : load.features);
     TACIT_TRY([[maybe_unused]] const Dataset none, Load(load));
   }

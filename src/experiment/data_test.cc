@@ -371,8 +371,8 @@ runtime   = {{ threads = 2 }}
                                  folder_.string()));
   ASSERT_TRUE(r.ok()) << r.error().message;
   const std::size_t peak = Kilobytes("VmHWM:") - before;
-  // The rows are 240,000 kB. Resident: two blocks of 8 MB, a batch of 16 MB with copies, vectors.
-  EXPECT_LT(peak, 130000u);
+  // The rows are 240,000 kB. Resident: two blocks of 8 MB, a batch of 16 MB, vectors.
+  EXPECT_LT(peak, 60000u);
   std::printf("peak %zu kB for rows of 240000 kB\n", peak);
 }
 

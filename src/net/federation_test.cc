@@ -29,10 +29,26 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
   fs::create_directories(here_);
   const bool persons = made->privacy.unit == "person";
   const auto files = WriteRows(made->data.rows, made->data.features, n, persons);
-  const std::string names = n == 2 ? R"(["c0", "c1"])" : R"(["c0", "c1", "c2"])";
-  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = {}\ndeadline = 60\n", names),
+  if (n == 3) {  // without a server
+    const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [\"p0\", \"p1\", \"p2\"]\n"
+                                                          "addresses = {}\n",
+                                                          FreeAddresses(n)));
+    TrainHooks hooks;
+    hooks.noise_seed = kNoiseSeed;
+    const auto alone = tacit::Train(job.config, hooks);
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    const auto joined = TrainPeers(job, files);
+    for (const auto& one : joined) {
+      ASSERT_TRUE(one.ok()) << one.error().message;
+      EXPECT_TRUE(one->over);
+      EXPECT_EQ(one->result.rounds, alone->rounds_done);
+    }
+    EXPECT_EQ(MeanOf(joined, {0, 1, 2}), alone->model);
+    return;
+  }
+  const Job job = MakeJob(GetParam().text + "\n[serve]\nclients = [\"c0\", \"c1\"]\ndeadline = 60\n",
                           {{"data.header", persons ? "true" : "false"}});
-  if (made->privacy.trust == "central" || n == 3) {  // or without a server
+  if (made->privacy.trust == "central") {
     const auto plan = PlanOf(job);
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
@@ -390,7 +406,10 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
                                                         {"algorithm.name", "dp-fedavg"},
                                                         {"algorithm.allocation", "static"}})
     masked.push_back({key, value});
-  EXPECT_NE(why({.max_epsilon = 3, .colluding = 1}, masked).find("colluding"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3}, masked).find("masked = false"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3, .masked = true}, masked).find("colluding"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3, .unit = "client"}, real).find("(unit)"), std::string::npos);
+  EXPECT_NE(why({.max_epsilon = 3, .adjacency = "add-remove"}, real).find("(adjacency)"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 1.9}, real).find("1.9"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);

@@ -124,6 +124,7 @@ class Line {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       grpc::ClientContext call;
       call.set_deadline(std::chrono::system_clock::now() + 60s);
+      const auto called = steady_clock::now();
       const grpc::Status done = make(call);
       if (done.ok()) return Ok{};
       switch (done.error_code()) {
@@ -143,8 +144,10 @@ class Line {
                     "{}: cannot be reached ({}); check the address, that the server runs, and that its "
                     "authority is that of --ca",
                     o_.server, done.error_message());
-      if (!said && o_.log)
-        o_.log(fmt::format("{}: not reached ({}); trying again", o_.server, done.error_message()));
+      const std::chrono::duration<double> took = steady_clock::now() - called;
+      if ((!said || took > 5s) && o_.log)
+        o_.log(fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server,
+                           done.error_message(), took.count()));
       said = true;
       std::this_thread::sleep_for(pause);
       // A connection comes about only while somebody waits for it.
@@ -173,13 +176,25 @@ Result<Offer> Read(Line& line, const JoinOptions& o) {
 
 // Answers until the job is over.
 Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& o) {
+  std::string passed;  // the question that was passed over last
   for (;;) {
     if (line.stopped()) return Fail(Code::kInterrupted, "stopped");
     TACIT_TRY(const Work work, line.Next(job, site.most_bytes()));
     switch (work.kind) {
       case v1::WorkPart::ROUND: {
         const bool again = work.round == site.round();
-        TACIT_TRY(const Bytes answer, site.Answer(work.round, work.step, work.frame));
+        const Result<Bytes> made = site.Answer(work.round, work.step, work.frame);
+        // Another client's keys or shares are no reason to leave the job: without this one the round ends.
+        if (!made.ok() && work.step != 0 &&
+            (made.error().code == Code::kMalformed || made.error().code == Code::kMismatch)) {
+          if (o.log && work.question != passed)
+            o.log(fmt::format("round {}, step {}: not answered: {}", work.round, work.step,
+                              made.error().message));
+          passed = work.question;
+          std::this_thread::sleep_for(std::chrono::seconds(1));
+          break;
+        }
+        TACIT_TRY(const Bytes answer, made);
         TACIT_TRY(const bool counted, line.Answer(job, work, answer));
         if (o.log)
           o.log(fmt::format("round {}{}: {}{}", work.round,

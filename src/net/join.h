@@ -20,31 +20,31 @@ struct Policy {
   bool paper = false;                            // the algorithms as printed, which may have no guarantee
   bool masked = false;                           // a share of the noise alone, under masks
   std::size_t colluding = 1;                     // clients that masked sums must be safe from, at least
-  std::string unit, adjacency;                   // what ε is to be about; empty: whatever the job says
+  std::string unit = {}, adjacency = {};  // what ε is to be about; empty: whatever the job says
 };
 Section DescribePolicy(Policy&);
-Result<Policy> ReadPolicy(const std::filesystem::path&);      // TOML with the keys above
+Result<Policy> ReadPolicy(const std::filesystem::path&);  // TOML with the keys above
 // Why this job is refused by what it says of itself, before a plan is made of it: an offer may be large.
 Status CheckOffer(const Policy&, const Job&);
 // Why it is refused, with the figure and what would have to change.
 Status CheckPolicy(const Policy&, const Job&, const Plan&);
 
 struct JoinOptions {
-  std::string server;                            // host:port
+  std::string server;  // host:port
   Identity identity;
-  std::string data;                              // file
-  std::filesystem::path state;                   // folder: a subfolder a job, and the cumulative ledger
-  std::filesystem::path ledger;                  // empty: ledger.db in `state`
+  std::string data;  // file
+  std::filesystem::path state;  // folder: a subfolder a job, and the cumulative ledger
+  std::filesystem::path ledger;  // empty: ledger.db in `state`
   Policy policy;
-  double patience = 600;                         // seconds without the server after which to give up
+  double patience = 600;  // seconds without the server after which to give up
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const std::string&)> log;
 };
 struct Joined {
-  std::string job;                               // id
+  std::string job;  // id
   std::filesystem::path folder;
   SiteResult result;
-  bool over = false;                             // false: stopped before the end; join again to go on
+  bool over = false;  // false: stopped before the end; join again to go on
 };
 // The job a server offers, and its id.
 struct Offer {

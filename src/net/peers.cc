@@ -310,8 +310,13 @@ Result<Joined> TakePeersPart(const PeerSettings& o) {
   TACIT_TRY(joined.result, TakePlace(o.job, std::move(plan), enrolment, [&](PeerSite& site) -> Result<bool> {
               if (o.log) o.log(fmt::format("job {}, {} neighbours", joined.job, graph.degree(own)));
               TACIT_OK(site.Attend(post));
+              const bool free = post.Finish(o.linger);
+              if (!free && o.stop != nullptr && o.stop->load())
+                return Fail(Code::kInterrupted, "stopped while neighbours may need the last note");
+              if (!free && o.log)
+                o.log("some neighbours are not done; if one asks for this peer, give the same command again");
               joined.over = true;
-              return post.Finish(o.linger);
+              return free;
             }));
   return joined;
 }

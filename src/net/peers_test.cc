@@ -2,12 +2,9 @@
 // bit for bit, and nobody is let in who is no neighbour.
 #include "net/peers.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/socket.h>
 
 #include <federation.grpc.pb.h>
-#include "data/npy.h"
 #include "net/test_federation.h"
 #include "privacy/data_ledger.h"
 
@@ -41,56 +38,14 @@ class Peers : public Federation {
  protected:
   static void SetUpTestSuite() {
     Federation::SetUpTestSuite();
-    for (std::size_t k = 0; k < kPeers; ++k) Certify("ca", fmt::format("p{}", k), Party::kPeer);
     Certify("other", "p1", Party::kPeer);
   }
 
-  static int FreePort() {
-    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof a;
-    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-    EXPECT_EQ(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size), 0);
-    ::close(s);
-    return ntohs(a.sin_port);
-  }
   Job Addressed(const Sets& more = {}) {
-    std::string addresses;
-    for (std::size_t k = 0; k < kPeers; ++k)
-      addresses += fmt::format("{}\"127.0.0.1:{}\"", k == 0 ? "" : ", ", FreePort());
-    Sets sets = {{"serve.addresses", "[" + addresses + "]"}};
+    Sets sets = {{"serve.addresses", FreeAddresses(kPeers)}};
     sets.insert(sets.end(), more.begin(), more.end());
     return MakeJob(kJob, sets);
   }
-  PeerSettings Settings(const Job& job, std::size_t k, const std::string& data) {
-    PeerSettings o;
-    o.job = job;
-    o.identity = Who(job.clients[k]);
-    o.data = data;
-    o.state = here_ / ("state-" + job.clients[k]);
-    o.policy = Everything();
-    o.patience = 60;
-    o.linger = linger_;
-    o.stop = &failed_;
-    return o;
-  }
-  std::vector<Result<Joined>> Run(const Job& job, const std::vector<std::string>& files) {
-    std::vector<std::optional<Result<Joined>>> joined(kPeers);
-    {
-      std::vector<std::jthread> peers;
-      for (std::size_t k = 0; k < kPeers; ++k)
-        peers.emplace_back([&, k] {
-          joined[k] = TakePeersPart(Settings(job, k, files[k]));
-          if (!joined[k]->ok()) failed_ = true;
-        });
-    }
-    std::vector<Result<Joined>> out;
-    for (auto& one : joined) out.push_back(std::move(*one));
-    return out;
-  }
-  double linger_ = 20;
   static RunResult Alone(const Job& job) {
     TrainHooks hooks;
     hooks.noise_seed = kNoiseSeed;
@@ -98,18 +53,6 @@ class Peers : public Federation {
     auto run = tacit::Train(job.config, hooks);
     EXPECT_TRUE(run.ok()) << run.error().message;
     return run.ok() ? *std::move(run) : RunResult{};
-  }
-  // The mean of those who stayed, as a simulation takes it.
-  static Vec MeanOf(const std::vector<Result<Joined>>& joined, const std::vector<std::size_t>& stayed) {
-    Vec mean;
-    for (const std::size_t k : stayed) {
-      const auto model = ReadNpy(joined[k]->folder / "model.npy");
-      EXPECT_TRUE(model.ok());
-      if (mean.empty()) mean.resize(model->values.size());
-      Axpy(1.0, model->values, mean);
-    }
-    Scale(1 / static_cast<double>(stayed.size()), mean);
-    return mean;
   }
 };
 
@@ -135,7 +78,7 @@ TEST_P(Conformance, PeersApartHaveTheModelOfASimulation) {
   const auto files = WriteRows(30, 3, kPeers);
   const Job job = Addressed(GetParam().sets);
   const RunResult alone = Alone(job);
-  const auto joined = Run(job, files);
+  const auto joined = TrainPeers(job, files);
   for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
   EXPECT_EQ(MeanOf(joined, {0, 1, 2, 3, 4}), alone.model);
   for (const auto& one : joined) {
@@ -159,7 +102,7 @@ TEST_F(Peers, GoOnWithoutWhoHasLeft) {
   const Job job = Addressed({{"network.topology", "complete"}, {"network.leave", R"(["2: 6"])"}});
   linger_ = 3;  // of the one who has left: the others come to the end later
   const RunResult alone = Alone(job);
-  const auto joined = Run(job, files);
+  const auto joined = TrainPeers(job, files);
   for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
   EXPECT_EQ(MeanOf(joined, {0, 1, 3, 4}), alone.model);
   EXPECT_EQ(joined[2]->result.rounds, 5u);
@@ -204,7 +147,7 @@ TEST_F(Peers, GoOnAfterStopsBitForBit) {
 TEST_F(Peers, LeaveTheirLedgersSettled) {
   const auto files = WriteRows(30, 3, kPeers);
   const Job job = Addressed();
-  const auto joined = Run(job, files);
+  const auto joined = TrainPeers(job, files);
   for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
   const auto ledger = DataLedger::Read(here_ / "state-p0" / "ledger.db");
   ASSERT_TRUE(ledger.ok());

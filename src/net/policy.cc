@@ -55,9 +55,10 @@ Status CheckOffer(const Policy& p, const Job& job) {
         job.config.privacy.noise);
   const auto& privacy = job.config.privacy;
   if (privacy.trust == "masked" && !p.masked)
-    return Fail(Code::kBudget,
-                "privacy.trust = \"masked\": this client would add a share of the noise, which is enough only "
-                "while others add theirs; refused by this client's policy (masked = false)");
+    return Fail(
+        Code::kBudget,
+        "privacy.trust = \"masked\": this client would add a share of the noise, which is enough only "
+        "while others add theirs; refused by this client's policy (masked = false)");
   // More than any sensible job has; what a plan of it would cost to make.
   constexpr std::size_t kMostRounds = 100000, kMostClients = 100000;
   if (job.config.algorithm.rounds > kMostRounds || job.clients.size() > kMostClients)

@@ -19,6 +19,9 @@ using grpc::ServerContext;
 using std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);      // how late a stop or a hang-up is noticed
+constexpr auto kGrace = std::chrono::seconds(2);  // for more answers, where enough are there
+constexpr int kOpen =
+    2;  // calls of a kind that a client may have open at once: one may be about to be noticed
 constexpr auto kWait = std::chrono::seconds(10);  // of one Next; a client that is gone holds no thread longer
 constexpr std::size_t kPart = 256 << 10;
 constexpr std::size_t kName = 16;
@@ -35,7 +38,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
         o_(o),
         revoked_(o.revocations, o.identity.authority),
         told_(job.clients.size()),
-        here_(job.clients.size()) {
+        here_(job.clients.size()),
+        waiting_(job.clients.size()),
+        answering_(job.clients.size()) {
     counts_.clients = job.clients.size();
     counts_.rounds = job.config.algorithm.rounds;
   }
@@ -58,6 +63,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
     builder.RegisterService(static_cast<v1::Federation::Service*>(this));
     builder.SetMaxReceiveMessageSize(1 << 20);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * kOpen);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+    grpc::ResourceQuota quota;
+    quota.SetMaxThreads(static_cast<int>(2 * kOpen * job_.clients.size() + 64));
+    builder.SetResourceQuota(quota);
     server_ = builder.BuildAndStart();
     if (server_ != nullptr && port_ != 0) return Ok{};
     return Fail(Code::kIo,
@@ -88,11 +99,16 @@ class Server final : public FederationServer, public v1::Federation::Service {
                                                      : q.who.size();
     const auto until = steady_clock::now() + std::chrono::duration<double>(job_.deadline);
     bool late = false;
+    std::optional<steady_clock::time_point> soon;
     Status done = Ok{};
     while (answers_.size() < q.who.size()) {
       if (o_.stop != nullptr && o_.stop->load()) {
         done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
         break;
+      }
+      if (q.enough && answers_.size() >= q.least) {
+        if (!soon) soon = steady_clock::now() + kGrace;
+        if (steady_clock::now() >= *soon) break;
       }
       if (steady_clock::now() >= until) {
         if (answers_.size() >= minimum) break;
@@ -121,6 +137,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     over_ = true;
     counts_.over = true;
     changed_.notify_all();
+    // A process that has asked nobody has not been called by anybody yet.
+    if (number_ == 0) everybody = true, seconds = std::max(seconds, job_.deadline);
     const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
     const auto waiting = [&] {
       if (o_.stop != nullptr && o_.stop->load()) return false;
@@ -162,6 +180,30 @@ class Server final : public FederationServer, public v1::Federation::Service {
     client = *found;
     return grpc::Status::OK;
   }
+  // One of the calls of a client that are open, of a kind.
+  class Open {
+   public:
+    Open(Server& server, std::vector<int>& counts, std::uint32_t client)
+        : server_(server), at_(counts[client]) {
+      const std::lock_guard lock(server_.mutex_);
+      allowed_ = ++at_ <= kOpen;
+    }
+    ~Open() {
+      const std::lock_guard lock(server_.mutex_);
+      --at_;
+    }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    bool allowed() const { return allowed_; }
+
+   private:
+    Server& server_;
+    int& at_;
+    bool allowed_ = false;
+  };
+  static grpc::Status TooMany() {
+    return Refuse(grpc::StatusCode::UNAVAILABLE, "this client has calls open already; try again");
+  }
   grpc::Status OtherJob() const {
     return Refuse(grpc::StatusCode::FAILED_PRECONDITION, "the server runs another job now; join again");
   }
@@ -185,6 +227,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
     if (in->job() != id_) return OtherJob();
+    const Open open(*this, waiting_, client);
+    if (!open.allowed()) return TooMany();
     v1::WorkPart part;
     std::string frame;
     {
@@ -204,16 +248,21 @@ class Server final : public FederationServer, public v1::Federation::Service {
         frame.append(reinterpret_cast<const char*>(own.data()), own.size());
       } else if (over_) {
         part.set_kind(v1::WorkPart::OVER);
-        told_[client] = true;
-        changed_.notify_all();
       }
     }
     part.set_size(frame.size());
     counts_.bytes_out += frame.size();
-    for (std::size_t at = 0; at == 0 || at < frame.size(); at += kPart) {
+    const bool over = part.kind() == v1::WorkPart::OVER;
+    bool sent = true;
+    for (std::size_t at = 0; sent && (at == 0 || at < frame.size()); at += kPart) {
       part.set_data(frame.substr(at, kPart));
-      if (!out->Write(part)) break;
+      sent = out->Write(part);
       part.Clear();
+    }
+    if (over && sent) {
+      const std::lock_guard lock(mutex_);
+      told_[client] = true;
+      changed_.notify_all();
     }
     return grpc::Status::OK;
   }
@@ -241,6 +290,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
                       v1::AnswerReply*) override {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
+    const Open open(*this, answering_, client);
+    if (!open.allowed()) return TooMany();
     v1::AnswerPart part;
     if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
     if (part.job() != id_) return OtherJob();
@@ -280,7 +331,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const Question& q = *question_;  // Ask waits for readers before it goes
     ++readers_;
     lock.unlock();
-    const Status fits = q.check(bytes);
+    Status fits = q.check(bytes);
+    if (fits.ok() && q.check_from) fits = q.check_from(client, bytes);
     lock.lock();
     --readers_;
     changed_.notify_all();
@@ -318,6 +370,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   std::map<std::uint32_t, Bytes> answers_;
   bool over_ = false, closing_ = false;
   std::vector<bool> told_, here_;  // by client: that it is over; has called
+  std::vector<int> waiting_, answering_;  // and its open calls
 };
 
 }  // namespace

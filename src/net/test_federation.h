@@ -1,7 +1,9 @@
 #pragma once
 
 // For tests: a server and clients with certificates of one authority, each in a thread, over real channels.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,8 +13,10 @@
 #include <thread>
 
 #include "core/rng.h"
+#include "data/npy.h"
 #include "experiment/files.h"
 #include "net/join.h"
+#include "net/peers.h"
 #include "net/server.h"
 
 namespace tacit {
@@ -25,9 +29,7 @@ inline Policy Everything() {
           .replayable = true,
           .paper = true,
           .masked = true,
-          .colluding = 0,
-          .unit = {},
-          .adjacency = {}};
+          .colluding = 0};
 }
 
 class Federation : public testing::Test {
@@ -41,6 +43,7 @@ class Federation : public testing::Test {
     Certify("ca", "server", Party::kServer);
     for (const char* name : {"c0", "c1", "c2", "stranger", "m0", "m1", "m2", "m3", "m4", "m5"})
       Certify("ca", name, Party::kClient);
+    for (const char* name : {"p0", "p1", "p2", "p3", "p4"}) Certify("ca", name, Party::kPeer);
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(home()); }
   void SetUp() override {
@@ -153,9 +156,67 @@ class Federation : public testing::Test {
     return ran;
   }
 
+  // Peers without a server, each in a thread.
+  static int FreePort() {
+    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof a;
+    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+    EXPECT_EQ(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size), 0);
+    ::close(s);
+    return ntohs(a.sin_port);
+  }
+  static std::string FreeAddresses(std::size_t count) {  // as serve.addresses
+    std::string out;
+    for (std::size_t k = 0; k < count; ++k)
+      out += fmt::format("{}\"127.0.0.1:{}\"", k == 0 ? "" : ", ", FreePort());
+    return "[" + out + "]";
+  }
+  PeerSettings Settings(const Job& job, std::size_t k, const std::string& data) {
+    PeerSettings o;
+    o.job = job;
+    o.identity = Who(job.clients[k]);
+    o.data = data;
+    o.state = here_ / ("state-" + job.clients[k]);
+    o.policy = Everything();
+    o.patience = 60;
+    o.linger = linger_;
+    o.stop = &failed_;
+    return o;
+  }
+  std::vector<Result<Joined>> TrainPeers(const Job& job, const std::vector<std::string>& files) {
+    std::vector<std::optional<Result<Joined>>> joined(job.clients.size());
+    {
+      std::vector<std::jthread> peers;
+      for (std::size_t k = 0; k < job.clients.size(); ++k)
+        peers.emplace_back([&, k] {
+          joined[k] = TakePeersPart(Settings(job, k, files[k]));
+          if (!joined[k]->ok()) failed_ = true;
+        });
+    }
+    std::vector<Result<Joined>> out;
+    for (auto& one : joined) out.push_back(std::move(*one));
+    return out;
+  }
+  // The mean of those who stayed, as a simulation takes it.
+  static Vec MeanOf(const std::vector<Result<Joined>>& joined, const std::vector<std::size_t>& stayed) {
+    Vec mean;
+    for (const std::size_t k : stayed) {
+      const auto model = ReadNpy(joined[k]->folder / "model.npy");
+      EXPECT_TRUE(model.ok());
+      if (mean.empty()) mean.resize(model->values.size());
+      Axpy(1.0, model->values, mean);
+    }
+    Scale(1 / static_cast<double>(stayed.size()), mean);
+    return mean;
+  }
+
   static constexpr const char* kId = "0123456789abcdef0123456789abcdef";
   std::filesystem::path here_;
   std::atomic<bool> failed_ = false;
+  double linger_ = 20;
   std::mutex mutex_;
   std::string log_;
 };

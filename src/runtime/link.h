@@ -29,8 +29,11 @@ struct Question {
   std::span<const std::vector<std::byte>> personal = {};  // for who[i], after the frame; empty: nothing
   std::size_t least = 0;  // answers without which to wait; 0: by the link's own rule
   bool patient = true;  // false: end at the deadline with whatever there is
+  bool enough = false;  // true: `least` answers will do, and nobody waits long for more
   // Why an answer cannot be counted, before it is taken; by several threads at once.
   std::function<Status(std::span<const std::byte>)> check;
+  std::function<Status(std::uint32_t client, std::span<const std::byte>)> check_from =
+      {};  // after it; or none
 };
 
 class Link {

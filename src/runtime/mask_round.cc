@@ -378,8 +378,13 @@ Result<Octets> MaskClient::Sign(MaskState& s, std::span<const std::byte> questio
   if (set.ids->size() < quorum_.minimum) return TooFew("in a sum", set.ids->size(), quorum_.minimum);
   s.surviving = set.ids;
   SignatureAnswer a;
-  TACIT_TRY(const Bytes signature, notary_.Sign(SurvivorsText(notary_, *s.round, *s.attempt, *s.transcript,
-                                                              *s.sharing, *s.surviving)));
+  const Text text = SurvivorsText(notary_, *s.round, *s.attempt, *s.transcript, *s.sharing, *s.surviving);
+  TACIT_TRY(const Bytes signature, notary_.Sign(text));
+  std::vector<std::span<const std::byte>> certificates;
+  if (!Cut(*s.certificates, *s.lengths, certificates)) return NoQuestion();
+  if (!notary_.Verify(id_, certificates[PlaceIn(*s.keyed, id_)], text, signature).ok())
+    return Fail(Code::kMismatch,
+                "this client's certificate was renewed within the round; it takes part again from the next");
   a.signature.Mutable() = Plain(signature);
   return Plain(Codec::Encode(a));
 }
@@ -440,8 +445,9 @@ Status MaskedLink::Ask(const Question& q, std::vector<Bytes>& answers) {
     }
     TACIT_OK(keep_(Codec::Encode(at)));
   }
-  TACIT_TRY(const std::vector<Mask> masks, Reveal(q, at));
+  TACIT_TRY(const auto masks, Reveal(q, at));
   answers.assign(q.who.size(), {});
+  if (!masks) return Ok{};
   std::size_t begin = 0;
   for (std::size_t i = 0; i < at.surviving->size(); ++i) {
     const auto whole = Raw(*at.answers).subspan(begin, static_cast<std::size_t>((*at.sizes)[i]));
@@ -452,7 +458,7 @@ Status MaskedLink::Ask(const Question& q, std::vector<Bytes>& answers) {
     answer.assign(whole.begin(), whole.end());
     if (i != 0) continue;
     TACIT_TRY(MaskedMessage first, Codec::Decode<MaskedMessage>(answer));
-    first.update.Uncover(masks);  // of all
+    first.update.Uncover(*masks);  // of all
     answer = Codec::Encode(first);
   }
   return Ok{};
@@ -466,6 +472,16 @@ Result<bool> MaskedLink::Gather(const Question& q, State& s) {
     for (std::size_t i = 0; i < asked.size(); ++i)
       if (!answers[i].empty()) there.push_back(asked[i]);
     return there;
+  };
+  // Signed by whom they are of, and keys with which there is a secret to share.
+  const auto own_keys = [&](std::uint32_t id, std::span<const std::byte> bytes) -> Status {
+    TACIT_TRY(const KeysAnswer a, Codec::Decode<KeysAnswer>(bytes));
+    TACIT_OK(roster.Verify(id, Raw(*a.certificate), KeysText(roster, q.round, *s.attempt, id, Raw(*a.keys)),
+                           Raw(*a.signature)));
+    for (const std::size_t which : {std::size_t{0}, std::size_t{1}}) {
+      TACIT_TRY([[maybe_unused]] const Secret some, Agree(Secret::Random(), KeyAt(*a.keys, 0, which)));
+    }
+    return Ok{};
   };
   Ids asked;
   for (const std::uint32_t id : q.who)
@@ -491,7 +507,8 @@ Result<bool> MaskedLink::Gather(const Question& q, State& s) {
                            if (a.keys->size() == kKeys && a.certificate->size() <= kMostCertificate)
                              return Ok{};
                            return Fail(Code::kMalformed, "not a pair of keys");
-                         }},
+                         },
+                         .check_from = own_keys},
                         answers));
   }
   KeyList list;
@@ -499,10 +516,7 @@ Result<bool> MaskedLink::Gather(const Question& q, State& s) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (answers[i].empty()) continue;
     TACIT_TRY(const KeysAnswer a, Codec::Decode<KeysAnswer>(answers[i]));
-    if (const Status ok =
-            roster.Verify(asked[i], Raw(*a.certificate),
-                          KeysText(roster, q.round, *s.attempt, asked[i], Raw(*a.keys)), Raw(*a.signature));
-        !ok.ok()) {
+    if (const Status ok = own_keys(asked[i], answers[i]); !ok.ok()) {
       Note(fmt::format("round {}: the keys of client {} are not its own: {}", q.round, asked[i],
                        ok.error().message));
       out_.insert(asked[i]);
@@ -586,7 +600,7 @@ Result<bool> MaskedLink::Gather(const Question& q, State& s) {
   return true;
 }
 
-Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
+Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, State& s) {
   const Roster& roster = *inner_.roster();
   const Ids &keyed = *s.keyed, &sharing = *s.sharing, &surviving = *s.surviving;
   const std::uint32_t t = quorum_.threshold();
@@ -602,25 +616,30 @@ Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
   set.attempt = s.attempt;
   set.ids = s.surviving;
   Bytes frame = Codec::Encode(set);
+  const Text text = SurvivorsText(roster, q.round, *s.attempt, *s.transcript, sharing, surviving);
+  const auto signed_by = [&](std::uint32_t id, std::span<const std::byte> bytes) -> Status {
+    TACIT_TRY(const SignatureAnswer a, Codec::Decode<SignatureAnswer>(bytes));
+    return roster.Verify(id, certificates[PlaceIn(keyed, id)], text, Raw(*a.signature));
+  };
   TACIT_OK(inner_.Ask({.round = q.round,
                        .who = surviving,
                        .frame = frame,
                        .most_bytes = 4096,
                        .step = 4,
                        .least = t,
+                       .enough = true,
                        .check = [](auto bytes) -> Status {
                          TACIT_TRY([[maybe_unused]] const auto a, Codec::Decode<SignatureAnswer>(bytes));
                          return Ok{};
-                       }},
+                       },
+                       .check_from = signed_by},
                       answers));
   Signed all;
   all.attempt = s.attempt;
-  const Text text = SurvivorsText(roster, q.round, *s.attempt, *s.transcript, sharing, surviving);
   for (std::size_t i = 0; i < surviving.size(); ++i) {
     if (answers[i].empty()) continue;
     TACIT_TRY(const SignatureAnswer a, Codec::Decode<SignatureAnswer>(answers[i]));
-    if (!roster.Verify(surviving[i], certificates[PlaceIn(keyed, surviving[i])], text, Raw(*a.signature))
-             .ok()) {
+    if (!signed_by(surviving[i], answers[i]).ok()) {
       Note(fmt::format("round {}: client {} did not sign what it was asked to", q.round, surviving[i]));
       continue;
     }
@@ -628,10 +647,11 @@ Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
     all.lengths.Mutable().push_back(static_cast<std::uint32_t>(a.signature->size()));
     all.signatures.Mutable().insert(all.signatures.Mutable().end(), a.signature->begin(), a.signature->end());
   }
-  if (all.ids->size() < t)
-    return Fail(Code::kMalformed,
-                "round {}: {} clients have signed who is counted, and {} must; the round cannot be opened",
-                q.round, all.ids->size(), t);
+  if (all.ids->size() < t) {
+    Note(fmt::format("round {}: {} clients have signed who is counted, and {} must; it stays closed", q.round,
+                     all.ids->size(), t));
+    return std::optional<std::vector<Mask>>();
+  }
   const std::size_t words = sharing.size() * kShareWords;
   frame = Codec::Encode(all);
   TACIT_OK(inner_.Ask({.round = q.round,
@@ -640,6 +660,7 @@ Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
                        .most_bytes = 256 + words * sizeof(std::uint64_t),
                        .step = 5,
                        .least = t,
+                       .enough = true,
                        .check = [words](auto bytes) -> Status {
                          TACIT_TRY(const auto a, Codec::Decode<OpenAnswer>(bytes));
                          if (a.values->size() == words) return Ok{};
@@ -670,10 +691,11 @@ Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
       if (without > 0) some.erase(some.begin() + static_cast<std::ptrdiff_t>(without - 1));
       if (const auto secret = Combine(some, t); secret.ok() && right(*secret)) found = *secret;
     }
-    if (!found)
-      return Fail(Code::kMalformed,
-                  "round {}: the shares of client {} do not fit together, so that the sum stays closed",
-                  q.round, who);
+    if (!found) {
+      Note(fmt::format("round {}: the shares of client {} do not fit together; the sum stays closed", q.round,
+                       who));
+      return std::optional<std::vector<Mask>>();
+    }
     if (counted) {
       masks.push_back({SelfMask(roster, q.round, *s.attempt, *found), false});
       continue;
@@ -685,7 +707,7 @@ Result<std::vector<Mask>> MaskedLink::Reveal(const Question& q, State& s) {
       masks.push_back(mask);
     }
   }
-  return masks;
+  return std::optional(std::move(masks));
 }
 
 }  // namespace tacit

@@ -99,9 +99,10 @@ class MaskClient {
 
 // The server's side, around a link that reaches the clients: asks the five steps, and hands on answers whose
 // sum is that of the survivors' updates, without masks. Each of them alone is still masked. Who is gone
-// before step 4 is left out; with too few the round begins again with new keys. From step 4 on it waits for t
-// answers, since no other set can be signed. A server that is restarted goes on with the set it asked to
-// sign, and asks from step 4 on again.
+// before step 4 is left out; with too few the round begins again with new keys. A round that cannot be
+// opened, by what clients have sent, ends as if nobody had answered. From step 4 on it waits for t answers,
+// since no other set can be signed. A server that is restarted goes on with the set it asked to sign, and
+// asks from step 4 on again.
 class MaskedLink final : public Link {
  public:
   MaskedLink(Link& inner, const Quorum& quorum, unsigned bits, MaskClient::Keep keep)
@@ -125,7 +126,7 @@ class MaskedLink final : public Link {
     }
   };
   Result<bool> Gather(const Question&, State&);  // false: too few
-  Result<std::vector<Mask>> Reveal(const Question&, State&);
+  Result<std::optional<std::vector<Mask>>> Reveal(const Question&, State&);  // none: it cannot be opened
   Link& inner_;
   Quorum quorum_;
   unsigned bits_;

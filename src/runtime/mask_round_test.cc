@@ -80,6 +80,7 @@ class MaskRound : public testing::Test, public Link {
     tamper_ = {};
     heard_.clear();
     errors_.clear();
+    noted_.clear();
     attempts_ = 0;
   }
 
@@ -139,7 +140,7 @@ class MaskRound : public testing::Test, public Link {
       const auto again = AskOne(i, q.round, q.step, question);
       EXPECT_TRUE(again.ok() && *again == *answer);
       if (tamper_) tamper_(i, q.step, *answer);
-      if (!q.check(*answer).ok()) continue;
+      if (!q.check(*answer).ok() || (q.check_from && !q.check_from(i, *answer).ok())) continue;
       answers[k] = *answer;
       ++there;
     }
@@ -147,6 +148,7 @@ class MaskRound : public testing::Test, public Link {
     return Ok{};
   }
   const Roster* roster() const override { return &notaries_.front(); }
+  void Note(const std::string& text) override { noted_.push_back(text); }
 
   // A round, and the opened sum.
   Result<Vec> Round(std::uint32_t round) {
@@ -181,6 +183,7 @@ class MaskRound : public testing::Test, public Link {
       total.Add(m.update);
       survivors_.push_back(who[i]);
     }
+    if (survivors_.empty()) return Fail(Code::kNotFound, "nothing was opened");
     Released<Vec> out;
     TACIT_OK(sum_->Open(total, out));
     return *out;
@@ -200,7 +203,7 @@ class MaskRound : public testing::Test, public Link {
   std::map<std::uint32_t, std::uint32_t> gone_;  // from which step on
   std::map<std::pair<std::uint32_t, std::uint32_t>, Bytes> heard_;
   std::function<void(std::uint32_t, std::uint32_t, Bytes&)> tamper_;
-  std::vector<std::string> errors_;
+  std::vector<std::string> errors_, noted_;
   std::vector<std::uint32_t> survivors_;
   int attempts_ = 0, most_attempts_ = 1;
 };
@@ -473,8 +476,26 @@ TEST_F(MaskRound, AWrongShareIsLeftOutAndTooManyAreFound) {
   Begin(5, 3);
   tamper_ = wrong({0, 1, 2});
   const auto none = Round(1);
-  ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().message.find("do not fit"), std::string::npos) << none.error().message;
+  ASSERT_FALSE(none.ok());  // the round ends as if nobody had answered, and the next one goes well
+  EXPECT_EQ(none.error().code, Code::kNotFound);
+  ASSERT_FALSE(noted_.empty());
+  EXPECT_NE(noted_.back().find("do not fit"), std::string::npos) << noted_.back();
+  tamper_ = {};
+  most_attempts_ = 2;
+  const auto next = Round(2);
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  EXPECT_EQ(*next, Sum({0, 1, 2, 3, 4}, 2));
+}
+
+// Junk in place of a signature does not count among those that are needed.
+TEST_F(MaskRound, ASignatureThatIsNoneIsNotCounted) {
+  Begin(5, 3);
+  tamper_ = [](std::uint32_t i, std::uint32_t step, Bytes& answer) {
+    if (i < 2 && step == 4) answer[answer.size() - 1] ^= std::byte{1};
+  };
+  const auto sum = Round(1);
+  ASSERT_TRUE(sum.ok()) << sum.error().message;
+  EXPECT_EQ(*sum, Sum({0, 1, 2, 3, 4}, 1));
 }
 
 // Killed after the survivors were named, the server goes on with that set; the clients sign no other.
