@@ -201,7 +201,7 @@ json Certificate(const RunResult& r, const Config& c) {
   for (const char* figure : {"noise_on_notes_least", "noise_on_notes_most", "noise_term", "bound22",
                              "bound23", "bound24"})      // those are of the plan
     if (p.network) network.erase(figure);
-  return {
+  json certificate = {
       {"format", "tacit-certificate-1"},
       {"tacit", TACIT_VERSION},
       {"run", r.run},
@@ -282,6 +282,8 @@ json Certificate(const RunResult& r, const Config& c) {
       {"config", {{"sha256", Sha256::Hex(ToToml(c))}}},
       {"caveats", caveats},
   };
+  if (r.peer) certificate["peer"] = {{"name", r.peer->first}, {"place", r.peer->second}};
+  return certificate;
 }
 
 std::string CertificateJson(const json& certificate) {
@@ -387,8 +389,14 @@ std::string CertificateText(const json& j) {
          fmt::format("{}, {} peers, {} edges{}", network.at("topology").get<std::string>(),
                      network.at("peers").get<std::size_t>(), network.at("edges").get<std::size_t>(),
                      gone == 0 ? "" : fmt::format("; {} absences by the config", gone)));
-    line("model", network.at("output") == "mean" ? "the mean of all noised notes of the peers"
-                                                 : "the mean of the peers' last noised notes");
+    const bool mean = network.at("output") == "mean";
+    if (j.contains("peer")) {
+      line("peer", j.at("peer").at("name").get<std::string>() + "; its neighbours have ledgers of their own");
+      line("model", mean ? "the mean of all noised notes of this peer" : "this peer's last noised note");
+    } else {
+      line("model",
+           mean ? "the mean of all noised notes of the peers" : "the mean of the peers' last noised notes");
+    }
   }
   if (const json feedback = j.value("feedback", json(nullptr)); !feedback.is_null()) {
     const auto text = [&](const char* key) {

@@ -357,6 +357,7 @@ Result<SiteResult> TakePlace(const Job& job, Plan plan, const Enrolment& own,
   RunResult r;
   r.run = own.folder.filename().string();
   r.folder = own.folder;
+  r.peer.emplace(own.name, s.site);
   bool over = false, free = false;
   s.at_peer = [&](PeerSite& site) -> Status {
     const Result<bool> done = attend(site);
@@ -377,9 +378,7 @@ Result<SiteResult> TakePlace(const Job& job, Plan plan, const Enrolment& own,
   all.account(s.site).Restore(s.book->account(0).spent());
   r.rounds_done = s.plan.schedule.size();
   Certify(s, r, s.facts.records, all);
-  Config named = job.config;  // of this peer: what `tacit verify` and `tacit evaluate` read
-  named.data.source = own.data;
-  TACIT_OK(WriteWhole(own.folder / "config.toml", ToToml(named)));
+  TACIT_OK(WriteWhole(own.folder / "config.toml", ToToml(job.config)));
   TACIT_OK(WriteResult(s, r, s.facts.records));
   std::error_code ec;
   if (free) fs::remove(own.folder / "checkpoint", ec);

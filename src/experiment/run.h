@@ -59,6 +59,8 @@ struct TrainHooks {
 struct RunResult {
   std::string run;  // name of the folder and of the ledger entry
   std::filesystem::path folder;  // empty if none was written
+  // Of a network whose peers are elsewhere: the name and place of the one whose model and ledger these are.
+  std::optional<std::pair<std::string, std::uint32_t>> peer;
   Plan plan;
   std::size_t rounds_done = 0;
   bool interrupted = false;

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <federation.grpc.pb.h>
+#include "experiment/verify.h"
 #include "net/test_federation.h"
 #include "privacy/data_ledger.h"
 
@@ -143,12 +144,17 @@ TEST_F(Peers, GoOnAfterStopsBitForBit) {
   for (const std::size_t n : stops) EXPECT_GE(n, 1u);
 }
 
-// Each has paid from its own ledger, once.
-TEST_F(Peers, LeaveTheirLedgersSettled) {
+// Each has paid from its own ledger, once, and leaves a certificate that is recomputed from it.
+TEST_F(Peers, LeaveARunThatIsVerified) {
   const auto files = WriteRows(30, 3, kPeers);
-  const Job job = Addressed();
+  const Job job = Addressed({{"privacy.budgets", "[1, 2, 1, 2, 0.5]"}});
   const auto joined = TrainPeers(job, files);
-  for (const auto& one : joined) ASSERT_TRUE(one.ok()) << one.error().message;
+  for (const auto& one : joined) {
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    const auto verified = VerifyFolder(one->folder);
+    ASSERT_TRUE(verified.ok()) << verified.error().message;
+    EXPECT_TRUE(verified->holds()) << verified->findings.front().sentence;
+  }
   const auto ledger = DataLedger::Read(here_ / "state-p0" / "ledger.db");
   ASSERT_TRUE(ledger.ok());
   ASSERT_EQ(ledger->size(), 1u);
