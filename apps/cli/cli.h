@@ -84,6 +84,7 @@ void AddKeys(CLI::App&, Invocation&);
 void AddServe(CLI::App&, Invocation&);
 void AddJoin(CLI::App&, Invocation&);
 void AddPeer(CLI::App&, Invocation&);
+void AddStatus(CLI::App&, Invocation&);
 void AddData(CLI::App&, Invocation&);
 void AddBoard(CLI::App&, Invocation&);
 void AddOptions(CLI::App&, Invocation&);

@@ -304,6 +304,7 @@ int Main(int argc, char** argv) {
   AddServe(app, run);
   AddJoin(app, run);
   AddPeer(app, run);
+  AddStatus(app, run);
   AddData(app, run);
   AddBoard(app, run);
   AddOptions(app, run);

@@ -3,6 +3,7 @@
 #include <httplib.h>
 
 #include <charconv>
+#include <sstream>
 #include <thread>
 
 namespace tacit {
@@ -29,15 +30,22 @@ std::string PrometheusText(const ServerCounts& c) {
 
 namespace {
 
+// Host and port; port −1: it is none of this machine.
+std::pair<std::string, int> Local(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  int port = -1;
+  if (colon != std::string::npos)
+    std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
+  if (port > 65535 || (host != "127.0.0.1" && host != "localhost" && host != "::1")) port = -1;
+  return {std::move(host), port};
+}
+
 class Page final : public MetricsPage {
  public:
   Status Listen(const std::string& address, const ServerCounts& counts) {
-    const std::size_t colon = address.rfind(':');
-    const std::string host = address.substr(0, colon);
-    int port = -1;
-    if (colon != std::string::npos)
-      std::from_chars(address.data() + colon + 1, address.data() + address.size(), port);
-    if (port < 0 || port > 65535 || (host != "127.0.0.1" && host != "localhost" && host != "::1"))
+    const auto [host, port] = Local(address);
+    if (port < 0)
       return Fail(
           Code::kInvalidArgument,
           "--metrics {}: must be a port of this machine, e.g. 127.0.0.1:9090; what is further away asks "
@@ -67,6 +75,33 @@ class Page final : public MetricsPage {
 };
 
 }  // namespace
+
+Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& address) {
+  const auto [host, port] = Local(address);
+  if (port <= 0)
+    return Fail(Code::kInvalidArgument,
+                "--server {}: must be the --metrics of a `tacit serve` on this machine, e.g. 127.0.0.1:9090",
+                address);
+  httplib::Client http(host, port);
+  http.set_connection_timeout(5);
+  http.set_read_timeout(5);
+  const auto page = http.Get("/metrics");
+  if (!page || page->status != 200)
+    return Fail(Code::kIo, "{}: does not answer; is `tacit serve … --metrics {}` running on this machine?",
+                address, address);
+  std::map<std::string, std::uint64_t> out;
+  std::istringstream lines(page->body);
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kOurs = "tacit_";
+    const std::size_t space = line.find(' ');
+    std::uint64_t value = 0;
+    if (!line.starts_with(kOurs) || space == std::string::npos) continue;
+    if (std::from_chars(line.data() + space + 1, line.data() + line.size(), value).ec != std::errc{})
+      continue;
+    out[line.substr(kOurs.size(), space - kOurs.size())] = value;
+  }
+  return out;
+}
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
                                                         const ServerCounts& counts) {

@@ -4,6 +4,7 @@
 // which depends on anybody's rows; over plain HTTP, so it listens on this machine only.
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,8 @@ struct ServerCounts {
   std::atomic<bool> over{false};
 };
 std::string PrometheusText(const ServerCounts&);
+// The same numbers from a page of this machine, by name without "tacit_".
+Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& address);
 
 class MetricsPage {
  public:

@@ -20,6 +20,10 @@ TEST(Metrics, ThePageSaysWhatWasCounted) {
   EXPECT_NE(metrics->body.find("# TYPE tacit_answers_total counter\ntacit_answers_total 7\n"),
             std::string::npos)
       << metrics->body;
+  const auto read = ReadMetrics("127.0.0.1:" + std::to_string((*page)->port()));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->at("answers_total"), 7u);
+  EXPECT_EQ(read->at("job_over"), 0u);
   counts.over = true;
   EXPECT_EQ(client.Get("/health")->body, "over\n");
   EXPECT_EQ(client.Get("/")->status, 404);
@@ -29,6 +33,8 @@ TEST(Metrics, ListensOnThisMachineOnly) {
   const ServerCounts counts;
   for (const char* address : {"0.0.0.0:0", "192.0.2.1:9090", "9090", "", "127.0.0.1:", "127.0.0.1:70000"})
     EXPECT_FALSE(MetricsPage::Start(address, counts).ok()) << address;
+  for (const char* address : {"192.0.2.1:9090", "9090", "", "127.0.0.1:0", "127.0.0.1:70000"})
+    EXPECT_EQ(ReadMetrics(address).error().code, Code::kInvalidArgument) << address;
 }
 
 }  // namespace
