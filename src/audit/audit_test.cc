@@ -53,8 +53,11 @@ TEST(Subjects, HaveEveryAlgorithmInEveryModeUnitTrustAndMechanismThatItHas) {
     listed.insert(fmt::format("{} {} {} {} {}", c.algorithm.name, c.algorithm.mode, c.privacy.unit,
                               c.privacy.trust, c.privacy.mechanism));
   }
-  const std::vector<Sets> more = {
-      {}, {{"algorithm.noise_multiplier", "4"}}, {{"privacy.split", "[0.5, 0.5, 0.5]"}}};
+  // What a mode or a mechanism may ask for beside it.
+  const std::vector<Sets> more = {{},
+                                  {{"algorithm.allocation", "static"}},
+                                  {{"algorithm.noise_multiplier", "4"}},
+                                  {{"privacy.split", "[0.5, 0.5, 0.5]"}}};
   const auto planned = [&](const Subject& s, Sets sets) {
     for (const Sets& m : more) {
       Sets all = sets;

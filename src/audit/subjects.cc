@@ -65,7 +65,7 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
     const std::size_t colluding = std::min<std::size_t>(1, c.privacy.colluding);
     say("clients that collude", c.privacy.colluding, colluding);
     clients = colluding + (minimum - std::min(minimum, c.privacy.colluding) == 1 ? 1 : 2);
-    say("privacy.survivors", c.privacy.survivors, std::size_t{0});
+    if (c.privacy.survivors != 0) changes.emplace_back("the fewest clients that a sum may have, and no more");
     c.privacy.survivors = 0;
     c.privacy.colluding = colluding;
   }
