@@ -42,7 +42,9 @@ Status Show(const AuditReport& r, const std::vector<std::string>& changes, const
   if (r.claimed) table.Add({"ε claimed", fmt::format("{} by {}", EpsilonText(*r.claimed), r.claim_source)});
   const bool shaped = r.gaussian() && r.gaussian_epsilon > r.epsilon;
   table.Add({"ε measured", MeasuredText(r) + (r.measured() > 0 ? " with 95 % confidence" : "") +
-                               (shaped ? ", if the trade-off is Gaussian as certified" : "")});
+                               (!shaped               ? ""
+                                : r.trust == "masked" ? ", as the trade-off of such integer noise is Gaussian"
+                                                      : ", if the trade-off is Gaussian as certified")});
   table.Add({"whatever the trade-off", r.epsilon > 0 ? "≥ " + DigitsDown(r.epsilon, 3) : "nothing found"});
   if (r.gaussian())
     table.Add(
@@ -72,8 +74,9 @@ Result<int> RunAll(const Common& common, const Arguments& a, AuditOptions o) {
   if (subjects.empty())
     return Fail(Code::kInvalidArgument,
                 "--only {}: no name in the list contains it; leave it out to see them all", a.only);
-  // All bounds of the table hold together with the stated confidence.
-  o.alpha /= static_cast<double>(subjects.size());
+  // All bounds of the whole table hold together with the stated confidence; a part of it has its figures.
+  const double confidence = 1 - o.alpha;
+  o.alpha /= static_cast<double>(Subjects().size());
   TACIT_TRY(const std::vector<Assignment> sets, common.Assignments());
   ProgressBar bar(common.quiet || common.json ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   Table table({"audited", "ε certified", "claimed", "measured", "of certified", "any trade-off", "verdict"});
@@ -102,9 +105,7 @@ Result<int> RunAll(const Common& common, const Arguments& a, AuditOptions o) {
   bar.Clear();
   const int code = broken ? static_cast<int>(Code::kMismatch) : 0;
   if (common.json) {
-    PrintJson({{"audits", rows},
-               {"confidence", 1 - o.alpha * static_cast<double>(subjects.size())},
-               {"seconds", seconds}});
+    PrintJson({{"audits", rows}, {"confidence", confidence}, {"seconds", seconds}});
     return code;
   }
   table.Print(stdout, 0);
@@ -199,7 +200,7 @@ void AddAudit(CLI::App& app, Invocation& run) {
   auto a = std::make_shared<Arguments>();
   verb->add_option("config", a->where, "an experiment file, or a run folder")->type_name("CONFIG|RUN");
   CLI::Option* all = verb->add_flag("--all", a->all, "audit every algorithm in every mode instead");
-  verb->add_option("--only", a->only, "with --all: those whose name contains this")
+  verb->add_option("--only", a->only, "with --all: those whose name contains this, with the same figures")
       ->type_name("TEXT")
       ->needs(all);
   verb->add_flag("--quick", a->quick, "20,000 runs of at most 64 rounds (the default)");

@@ -64,7 +64,8 @@ struct Arena::Stage {
   TrainHooks hooks;
   std::unique_ptr<Session> session;
   Transcript transcript;
-  EchoMechanism* echo = nullptr;  // null: a real run
+  EchoMechanism* echo = nullptr;  // null: a real run, or masked sums
+  std::unique_ptr<WatchedSum> watched;  // masked sums
   std::vector<Vec> messages;  // of the target, where these are scored
   bool samples = true;  // secret samples of clients are drawn; false: everyone takes part
 
@@ -73,11 +74,12 @@ struct Arena::Stage {
     s.replay_seed = seed;
     transcript.Clear();
     messages.clear();
+    if (watched) watched->Begin();
     s.sampler.reset();
     if (s.plan.secret() && samples)
       s.sampler = std::make_unique<SecretSampler>(s.plan.sampling, static_cast<std::uint32_t>(s.plan.clients),
                                                   std::optional(seed));
-    if (echo != nullptr)
+    if (echo != nullptr)  // masked sums are charged by plan: the same in an echo
       s.book = std::make_unique<LedgerBook>(std::vector<MuSquared>(s.plan.clients, MuSquared::Proven(kInf)),
                                             s.plan.adjacency);
     else
@@ -86,6 +88,8 @@ struct Arena::Stage {
     RunResult r;
     return tacit::Launch(s, r);
   }
+  void Follow(const Transcript& along) { watched ? watched->Follow(along) : echo->Follow(along); }
+  bool parted() const { return watched ? watched->parted() : echo->parted(); }
 };
 
 Arena::Arena(Config config, std::uint64_t seed, Variation variation)
@@ -100,11 +104,6 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
   TACIT_TRY(Plan plan, MakePlan(a->config_, a->facts_));
   a->plan_ = std::make_unique<Plan>(std::move(plan));
   const Plan& p = *a->plan_;
-  if (p.secure)
-    return Fail(
-        Code::kUnsupported,
-        "privacy.trust = \"masked\": what leaves is a sum, and no message of one client can be attacked; "
-        "audit the same with trust = \"central\" and mechanism = \"lattice_gaussian\"");
   a->adjacency_ = a->variation_.adjacency.value_or(p.adjacency);
   if (!a->variation_.sample_seen) {
     // The rate that is charged for a sample of a fixed size is that of who knows of one client's turns.
@@ -119,7 +118,10 @@ Result<std::unique_ptr<Arena>> Arena::Make(const Config& config, std::uint64_t s
       a->sampled_ = true, a->rate_ = p.second_order->options.sampling.sample.rate.value();
   }
   TACIT_OK(a->Choose());
-  if (!p.account && !p.randomizer) a->mu_ = Root(PlannedCost(*a->real_[0]->session)).value();
+  if (p.secure)
+    a->mu_ = std::sqrt(a->Charged(*a->real_[0]));
+  else if (!p.account && !p.randomizer)
+    a->mu_ = Root(PlannedCost(*a->real_[0]->session)).value();
   return a;
 }
 
@@ -137,7 +139,7 @@ Result<Transcript> Arena::Watch(const Config& config, const Canary::Record& reco
 // canaries: of the first clients, one each. everywhere: all records of these are the canary. like: whose runs
 // are echoed; null: a real run.
 Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary::Record>& canaries,
-                                                       bool everywhere, const Mechanism* like) const {
+                                                       bool everywhere, const Stage* like) const {
   auto stage = std::make_unique<Stage>();
   stage->config = config_;
   stage->hooks.threads = 1;
@@ -192,8 +194,12 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
     stage->hooks.saw = [at = stage.get()](std::uint32_t client, View released) {
       if (client == kTarget) at->messages.emplace_back(released.begin(), released.end());
     };
+  } else if (s.plan.secure) {
+    stage->watched = std::make_unique<WatchedSum>(*plan_->secure, stage->transcript, variation_.colluding,
+                                                  like != nullptr ? 1.0 : variation_.masked_noise);
+    s.plan.secure = stage->watched->sum();
   } else if (like != nullptr) {
-    auto echo = std::make_unique<EchoMechanism>(*like, stage->transcript);
+    auto echo = std::make_unique<EchoMechanism>(*like->session->mechanism, stage->transcript);
     stage->echo = echo.get();
     s.mechanism = std::move(echo);
   } else {
@@ -211,14 +217,14 @@ Status Arena::Set(const Canary& canary) {
   for (const std::size_t b : {std::size_t{0}, std::size_t{1}}) {
     TACIT_TRY(real_[b], MakeStage({canary.world[b]}, false, nullptr));
     if (by_messages()) continue;
-    TACIT_TRY(echo_[b], MakeStage({canary.world[b]}, records, real_[0]->session->mechanism.get()));
+    TACIT_TRY(echo_[b], MakeStage({canary.world[b]}, records, real_[0].get()));
     echo_[b]->samples = !sampled_;
   }
   if (!sampled_ || by_messages()) return Ok{};
   // Whom a sample of clients does not have is not there; a record that is not drawn leaves null ones.
   Canary::Record none;
   none.there = !plan_->secret();
-  TACIT_TRY(rest_, MakeStage({none}, true, real_[0]->session->mechanism.get()));
+  TACIT_TRY(rest_, MakeStage({none}, true, real_[0].get()));
   rest_->samples = false;
   return Ok{};
 }
@@ -311,15 +317,15 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
   out.charged = Charged(real);
   out.noise = NoiseOf(real.transcript);
   const auto echo = [&](Stage& stage) -> Status {
-    stage.echo->Follow(real.transcript);
+    stage.Follow(real.transcript);
     return stage.Launch(seed);
   };
   if (sampled_) {
     TACIT_OK(echo(*rest_));
     TACIT_OK(echo(*echo_[0]));
     TACIT_OK(echo(*echo_[1]));
-    const bool without = rest_->echo->parted();
-    const std::array<bool, 2> parted = {echo_[0]->echo->parted(), echo_[1]->echo->parted()};
+    const bool without = rest_->parted();
+    const std::array<bool, 2> parted = {echo_[0]->parted(), echo_[1]->parted()};
     if (without || parted[0] || parted[1]) {
       // Which world can have made releases of this shape, by a sample with the target or without it.
       const bool zero = !without || !parted[0], one = !without || !parted[1];
@@ -353,9 +359,9 @@ Result<Sighting> Arena::Run(int world, std::uint32_t number) {
   TACIT_OK(echo(other));
   const Transcript& own = real.transcript;
   if (world == 0)
-    Compare(own, own, other.transcript, other.echo->parted(), world, out);
+    Compare(own, own, other.transcript, other.parted(), world, out);
   else
-    Compare(own, other.transcript, own, other.echo->parted(), world, out);
+    Compare(own, other.transcript, own, other.parted(), world, out);
   return out;
 }
 
@@ -445,7 +451,10 @@ Result<Arena::Crowd> Arena::RunCrowd(std::uint32_t clients) const {
     return Fail(Code::kUnsupported,
                 "auditing in one run takes releases that are of one client each: trust = \"local\", Gaussian "
                 "noise and no samples; audit this config with many runs");
-  Arena crowd(config_, seed_, {variation_.mechanism, variation_.objective, false, variation_.adjacency});
+  Arena crowd(config_, seed_,
+              {.mechanism = variation_.mechanism,
+               .objective = variation_.objective,
+               .adjacency = variation_.adjacency});
   crowd.config_.data.clients = clients;
   crowd.config_.data.rows = clients * (config_.data.rows / config_.data.clients);
   TACIT_TRY(crowd.facts_, FactsWithoutData(crowd.config_));
@@ -464,14 +473,14 @@ Result<Arena::Crowd> Arena::RunCrowd(std::uint32_t clients) const {
   TACIT_OK(real->Launch(seed));
   std::array<std::unique_ptr<Stage>, 2> echo;
   for (const std::size_t b : {std::size_t{0}, std::size_t{1}}) {
-    TACIT_TRY(echo[b], crowd.MakeStage(std::vector<Canary::Record>(clients, canary_.world[b]), false,
-                                       real->session->mechanism.get()));
-    echo[b]->echo->Follow(real->transcript);
+    TACIT_TRY(echo[b],
+              crowd.MakeStage(std::vector<Canary::Record>(clients, canary_.world[b]), false, real.get()));
+    echo[b]->Follow(real->transcript);
     TACIT_OK(echo[b]->Launch(seed));
   }
   out.likelihood.assign(clients, 0.0);
   const Transcript &t = real->transcript, &zero = echo[0]->transcript, &one = echo[1]->transcript;
-  if (echo[0]->echo->parted() || echo[1]->echo->parted())
+  if (echo[0]->parted() || echo[1]->parted())
     return Fail(Code::kUnsupported, "auditing in one run: the number of releases depends on the data");
   std::size_t from = 0;
   for (const std::size_t to : t.rounds) {

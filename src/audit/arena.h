@@ -21,6 +21,9 @@ struct Variation {
   std::function<std::unique_ptr<Objective>(std::unique_ptr<Objective>)> objective;
   bool sample_seen = false;  // secret samples are none: the attacker knows them
   std::optional<Adjacency> adjacency;  // neighbours that the data sets are, in place of the config's
+  // Masked sums: noise over what is stated, and clients that collude beyond those who are said to.
+  double masked_noise = 1;
+  std::uint32_t colluding = 0;
 };
 
 // One unit's data in either world: all its records are alike. Everybody else's records are null: rows of
@@ -82,7 +85,9 @@ class Arena {
   const Plan& plan() const;
   const Canary& canary() const { return canary_; }
   double strength() const { return strength_; }  // mean over a few runs: why this canary was chosen
-  double mu() const { return mu_; }  // certified, where it is Gaussian-DP; ∞ elsewhere
+  // Certified, where it is Gaussian-DP; ∞ elsewhere. Of masked sums √(2ρ) of what is certified: integer noise
+  // of 2²⁰ steps and more has the tails, and so the trade-off, of a Gaussian to within a part in 10¹².
+  double mu() const { return mu_; }
   bool gaussian() const { return std::isfinite(mu_); }
   double rate() const { return rate_; }  // at which the unit is in a secret sample; 1: there is none
   bool by_messages() const;  // scored by messages (PrivUnit and ScalarDP), not by releases
@@ -94,7 +99,7 @@ class Arena {
   Status Set(const Canary&);
   std::vector<Canary> Candidates() const;
   Result<std::unique_ptr<Stage>> MakeStage(const std::vector<Canary::Record>& canaries, bool everywhere,
-                                           const Mechanism* like) const;
+                                           const Stage* like) const;
   void Compare(const Transcript& seen, const Transcript& zero, const Transcript& one, bool parted, int world,
                Sighting& out) const;
   void ByMessages(const Stage& real, Sighting& out) const;

@@ -306,6 +306,27 @@ TEST(Frauds, AStateOfAnHonestProgram) {
   EXPECT_NE(other.error().message.find("another audit"), std::string::npos) << other.error().message;
 }
 
+const char* const kMasked =
+    "unit = \"client\"\ntrust = \"masked\"\nmechanism = \"discrete_gaussian\"\nsurvivors = 3\ncolluding = 1";
+
+// Masked sums: every client adds half of its share, or one more tells the server its own than is said to.
+TEST(Frauds, MaskedSumsWithLessNoiseThanIsSaid) {
+  const Config config = Small(kMasked, kFedAvg, "clients = 4");
+  Variation half, told;
+  half.masked_noise = 0.5;
+  told.colluding = 1;
+  for (Variation* v : {&half, &told}) {
+    const AuditReport r = Found(config, *v, 12000);
+    EXPECT_TRUE(r.noise_short()) << r.noise;
+    EXPECT_GT(r.doubtless_mu, r.certified_mu);
+    EXPECT_TRUE(r.broken());
+  }
+  const AuditReport honest = Found(config);
+  EXPECT_FALSE(honest.broken());
+  EXPECT_NEAR(honest.noise, 1, 0.01);
+  EXPECT_GT(honest.measured(), 0.6 * honest.certified);
+}
+
 // Noise for a secret sample, and a sample that everybody sees.
 TEST(Frauds, AmplificationCreditedForPublicSampling) {
   const Config config = Small("unit = \"client\"\ntrust = \"central\"\nepsilon = 0.5",

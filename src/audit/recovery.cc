@@ -34,6 +34,7 @@ class WithoutNoise final : public Mechanism {
 Variation Silent() {
   Variation v;
   v.mechanism = [](std::unique_ptr<Mechanism> m) { return std::make_unique<WithoutNoise>(std::move(m)); };
+  v.masked_noise = 0;
   return v;
 }
 

@@ -57,6 +57,18 @@ Result<Config> ForAudit(const Config& given, std::size_t rounds, std::vector<std
     clients = few.among;
     a.sample_clients = few.sample;
   }
+  if (c.privacy.trust == "masked") {
+    // Two who are honest, if there are, and one who is not, if there may be. Nobody beyond the fewest.
+    const std::size_t minimum = c.privacy.survivors != 0 ? c.privacy.survivors
+                                : facts.ok()             ? facts->clients
+                                                         : data.clients;
+    const std::size_t colluding = std::min<std::size_t>(1, c.privacy.colluding);
+    say("clients that collude", c.privacy.colluding, colluding);
+    clients = colluding + (minimum - std::min(minimum, c.privacy.colluding) == 1 ? 1 : 2);
+    if (c.privacy.survivors != 0) changes.emplace_back("the fewest clients that a sum may have, and no more");
+    c.privacy.survivors = 0;
+    c.privacy.colluding = colluding;
+  }
   const bool on_samples = (a.name == "fcrn" || a.name == "dp-fed-sgd") && a.record_sampling != "full";
   const bool batches = a.name == "dpd-ef21-2" && a.batch != 0 && c.privacy.unit != "client";
   if (on_samples || batches) {
@@ -150,13 +162,21 @@ const std::vector<Subject>& Subjects() {
   static const char* const kPersons = "person_column = \"person\"\nrecords_per_person = 3";
   static const char* const kClient = "unit = \"client\"";
   static const char* const kCentral = "unit = \"client\"\ntrust = \"central\"";
+  // Of four clients three answer at least, and one of these may tell the server its noise.
+  static const char* const kMasked =
+      "unit = \"client\"\ntrust = \"masked\"\nmechanism = \"discrete_gaussian\"\nsurvivors = 3\ncolluding = "
+      "1";
+  static const char* const kUnit = "unit = \"client\"\nmechanism = \"priv-unit\"\nepsilon = 6.0";
+  static const char* const kSplit = "unit = \"client\"\nmechanism = \"priv-unit\"\nsplit = [0.5, 0.5, 0.5]";
   static const std::vector<Subject> all = {
       make("primal-dual", "", kSquares, "", ""),
       make("primal-dual, zero-out", "", kSquares, "adjacency = \"zero-out\"", ""),
       make("primal-dual, add-remove", "", kSquares, "adjacency = \"add-remove\"", ""),
       make("primal-dual, float noise", "", kSquares, "mechanism = \"gaussian\"", ""),
       make("primal-dual, logistic", "", "penalty = \"box\"\nl2 = 0.1", "", ""),
-      make("primal-dual, paper", kBounded, "penalty = \"box\"\nl2 = 0.1", "", "mode = \"paper\""),
+      make("primal-dual, paper", kBounded, "name = \"huber\"\npenalty = \"box\"\nl2 = 0.1", "",
+           "mode = \"paper\""),
+      make("primal-dual, paper, logistic", kBounded, "penalty = \"box\"\nl2 = 0.1", "", "mode = \"paper\""),
       make("primal-dual, paper, squares", kBounded, kSquares, "", "mode = \"paper\""),
       make("primal-dual, persons", kPersons, kSquares, "unit = \"person\"\nperson_bound = \"records\"", ""),
       make("primal-dual, sums of persons", kPersons, kSquares, "unit = \"person\"\nperson_bound = \"sum\"",
@@ -170,6 +190,14 @@ const std::vector<Subject>& Subjects() {
       make("dp-fedavg, local, paper", "", kPlain, kClient,
            "name = \"dp-fedavg\"\nnoise_multiplier = 4.0\nrounds = 20\nmode = \"paper\""),
       make("dp-fedavg, central", "", kPlain, kCentral, "name = \"dp-fedavg\""),
+      make("dp-fedavg, central, paper", "", kPlain, kCentral,
+           "name = \"dp-fedavg\"\nmode = \"paper\"\nnoise_multiplier = 5.0"),
+      make("dp-fedavg, masked", "clients = 4", kPlain, kMasked,
+           "name = \"dp-fedavg\"\nallocation = \"static\""),
+      make("dp-fedavg, PrivUnit", "", kPlain, kUnit,
+           "name = \"dp-fedavg\"\nrounds = 2\nallocation = \"static\""),
+      make("dp-fedavg, PrivUnit, paper", "", kPlain, kSplit,
+           "name = \"dp-fedavg\"\nmode = \"paper\"\nrounds = 6"),
       make("dp-fedavg, moving clip", "", kPlain, kCentral, "name = \"dp-fedavg\"\nclip_quantile = 0.5"),
       make("dp-fedavg, secret sample", "", kPlain, kCentral,
            "name = \"dp-fedavg\"\nallocation = \"static\"\nsampling = \"fixed\"\nsample_clients = 1"),
@@ -182,18 +210,24 @@ const std::vector<Subject>& Subjects() {
       make("dp-scaffold, local, paper", "", kPlain, kClient,
            "name = \"dp-scaffold\"\nnoise_multiplier = 4.0\nrounds = 20\nmode = \"paper\""),
       make("dp-scaffold, central", "", kPlain, kCentral, "name = \"dp-scaffold\""),
+      make("dp-scaffold, central, paper", "", kPlain, kCentral,
+           "name = \"dp-scaffold\"\nmode = \"paper\"\nnoise_multiplier = 5.0"),
+      make("dp-scaffold, masked", "clients = 4", kPlain, kMasked,
+           "name = \"dp-scaffold\"\nallocation = \"static\""),
+      make("dp-scaffold, PrivUnit", "", kPlain, kUnit,
+           "name = \"dp-scaffold\"\nrounds = 2\nallocation = \"static\""),
+      make("dp-scaffold, PrivUnit, paper", "", kPlain, kSplit,
+           "name = \"dp-scaffold\"\nmode = \"paper\"\nrounds = 6"),
       make("fedexp, local", "", kPlain, kClient, "name = \"fedexp\""),
       make("fedexp, naive step", "", kPlain, kClient, "name = \"fedexp\"\nstep = \"naive\""),
       make("fedexp, central", "", kPlain, kCentral, "name = \"fedexp\""),
-      make("fedexp, PrivUnit", "", kPlain, "unit = \"client\"\nmechanism = \"priv-unit\"\nepsilon = 6.0",
-           "name = \"fedexp\"\nrounds = 2\nallocation = \"static\""),
+      make("fedexp, masked", "clients = 4", kPlain, kMasked, "name = \"fedexp\"\nallocation = \"static\""),
+      make("fedexp, PrivUnit", "", kPlain, kUnit, "name = \"fedexp\"\nrounds = 2\nallocation = \"static\""),
       make("fedexp, local, paper", "", kPlain, kClient,
            "name = \"fedexp\"\nmode = \"paper\"\nnoise_multiplier = 4.0\nrounds = 20"),
       make("fedexp, central, paper", "", kPlain, kCentral,
            "name = \"fedexp\"\nmode = \"paper\"\nnoise_multiplier = 5.0"),
-      make("fedexp, PrivUnit, paper", "", kPlain,
-           "unit = \"client\"\nmechanism = \"priv-unit\"\nsplit = [0.5, 0.5, 0.5]",
-           "name = \"fedexp\"\nmode = \"paper\"\nrounds = 6"),
+      make("fedexp, PrivUnit, paper", "", kPlain, kSplit, "name = \"fedexp\"\nmode = \"paper\"\nrounds = 6"),
       make("dpd-ef21-2 (design P)", kBounded, kSquares, "", "name = \"dpd-ef21-2\""),
       make("dpd-ef21-2, client", kBounded, kSquares, kClient, "name = \"dpd-ef21-2\""),
       make("dpd-ef21-2, batches", kPairs, kSquares, "",
@@ -217,6 +251,10 @@ const std::vector<Subject>& Subjects() {
       make("fcrn, paper", "rows = 1600\nrow_norm = \"clip\"\nrow_bound = 1.0", kSquares,
            "epsilon = 0.8\nclip_hessian = 0.0",
            "name = \"fcrn\"\nmode = \"paper\"\ndesign = \"full\"\nrounds = 16\nsolver_steps = 2"),
+      make("fcrn, paper, cycle", "rows = 400\nrow_norm = \"clip\"\nrow_bound = 1.0", kSquares,
+           "epsilon = 0.8\nclip_hessian = 0.0",
+           "name = \"fcrn\"\nmode = \"paper\"\ndesign = \"full\"\nrecord_sampling = \"cycle\"\n"
+           "rounds = 16\nsolver_steps = 2"),
       make("dp-fed-sgd", kPairs, kSquares, "", "name = \"dp-fed-sgd\""),
       make("dp-fed-sgd, secret coins", kPairs, kSquares, "",
            "name = \"dp-fed-sgd\"\nrecord_sampling = \"poisson\""),

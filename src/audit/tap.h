@@ -14,10 +14,12 @@
 // either data set, for any algorithm, by the algorithm's own code.
 //
 // For an auditor's own made-up rows: a transcript holds what mechanisms are there to hide.
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "privacy/mechanism.h"
+#include "privacy/secure_sum.h"
 
 namespace tacit {
 
@@ -30,7 +32,8 @@ struct Transcript {
   std::vector<std::size_t> rounds;  // how many releases there were at the end of each round
   Vec out;  // what left; of an echo: empty
   Vec mean;  // the same without noise
-  void Clear() { releases.clear(), rounds.clear(), out.clear(), mean.clear(); }
+  Vec opened;  // masked sums: out with the noise of those who collude, which the attacker takes off
+  void Clear() { releases.clear(), rounds.clear(), out.clear(), mean.clear(), opened.clear(); }
   void Add(double sigma, View value) {
     releases.push_back({mean.size(), value.size(), sigma});
     // The lattice has an end, 2³⁰ to 2³¹ times σ from 0, to which longer values are projected.
@@ -40,6 +43,7 @@ struct Transcript {
   void EndRound() { rounds.push_back(releases.size()); }
   View Out(const Release& r) const { return View(out).subspan(r.begin, r.dim); }
   View Mean(const Release& r) const { return View(mean).subspan(r.begin, r.dim); }
+  View Opened(const Release& r) const { return View(opened).subspan(r.begin, r.dim); }
 };
 
 // Says of itself and of costs what another does, which must outlive it.
@@ -101,6 +105,54 @@ class EchoMechanism final : public LikeMechanism {
   Transcript* to_;
   const Transcript* along_ = nullptr;
   mutable bool parted_ = false;
+};
+
+// Masked sums as the server sees them that the certificate is about: of the first n clients in a round it
+// lacks the noise, n as charged, and it knows all other clients' (those who collude tell; beyond the fewest
+// nobody needs to be there). Real runs, and echoes along one. Not thread-safe: clients seal in their order.
+class WatchedSum final : public SumWitness {
+ public:
+  // more: clients that collude beyond those who are said to. noise: what is added over what is stated.
+  WatchedSum(const SecureSum& of, Transcript& to, std::uint32_t more, double noise)
+      : sum_(std::make_shared<SecureSum>(of)), to_(&to), times_(noise) {
+    const double n = of.quorum().honest();
+    unknown_ = of.quorum().honest() - more;
+    sigma_ = of.share().value() * std::sqrt(n);
+    sum_->witness_ = this;
+  }
+  WatchedSum(const WatchedSum&) = delete;
+  WatchedSum& operator=(const WatchedSum&) = delete;
+
+  std::shared_ptr<const SecureSum> sum() const { return sum_; }  // this must outlive it
+  void Follow(const Transcript& along) { along_ = &along; }
+  bool parted() const { return to_->releases.size() != along_->releases.size(); }
+  void Begin() { sealed_ = 0; }
+
+ private:
+  void Sealed(View term, View noise) override {
+    if (sealed_ == 0) mean_.assign(term.size(), 0.0), known_.assign(term.size(), 0.0);
+    Axpy(1, term, mean_);
+    if (sealed_++ >= unknown_) Axpy(times_, noise, known_);
+  }
+  void Opened(Span sum) override {
+    const std::size_t k = to_->releases.size();
+    to_->Add(sigma_, mean_);
+    sealed_ = 0;
+    if (along_ != nullptr) {
+      if (k < along_->releases.size()) Copy(along_->Opened(along_->releases[k]), sum);
+      return;
+    }
+    if (times_ != 1)
+      for (std::size_t j = 0; j < sum.size(); ++j) sum[j] = mean_[j] + times_ * (sum[j] - mean_[j]);
+    for (std::size_t j = 0; j < sum.size(); ++j) to_->out.push_back(sum[j] - known_[j]);
+    to_->opened.insert(to_->opened.end(), sum.begin(), sum.end());
+  }
+  std::shared_ptr<SecureSum> sum_;
+  Transcript* to_;
+  const Transcript* along_ = nullptr;
+  double times_, sigma_ = 0;
+  std::uint32_t unknown_ = 0, sealed_ = 0;
+  Vec mean_, known_;  // Σ of the terms so far, and of the noise that the attacker knows
 };
 
 }  // namespace tacit

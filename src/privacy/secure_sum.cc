@@ -128,10 +128,18 @@ Status SecureSum::Seal(const Bounded& v, Ledger& ledger, NoiseRng& rng, NoiseBuf
   out.value_.resize(v.dim());
   out.bits_ = bits_;
   out.covered_ = false;
-  for (std::size_t j = 0; j < v.dim(); ++j) {  // seal
-    const double steps = std::ldexp(v.value_[j], -exponent_);
-    const auto whole = static_cast<std::int64_t>(std::clamp(steps, -kLargest, kLargest));  // towards 0
-    out.value_[j] = static_cast<std::uint64_t>(whole + noise.lattice[j]) & Modulus(bits_);
+  const auto whole = [&](std::size_t j) {  // steps, towards 0
+    return static_cast<std::int64_t>(std::clamp(std::ldexp(v.value_[j], -exponent_), -kLargest, kLargest));
+  };
+  for (std::size_t j = 0; j < v.dim(); ++j)  // seal
+    out.value_[j] = static_cast<std::uint64_t>(whole(j) + noise.lattice[j]) & Modulus(bits_);
+  if (witness_ != nullptr) {
+    Vec term(v.dim()), drawn(v.dim());
+    for (std::size_t j = 0; j < v.dim(); ++j) {
+      term[j] = std::ldexp(static_cast<double>(whole(j)), exponent_);
+      drawn[j] = std::ldexp(static_cast<double>(noise.lattice[j]), exponent_);
+    }
+    witness_->Sealed(term, drawn);
   }
   return Ok{};
 }
@@ -150,6 +158,7 @@ Status SecureSum::Open(const MaskedTotal& total, Released<Vec>& out) const {
     const auto whole = static_cast<std::int64_t>(total.value_[j] << unused) >> unused;  // with its sign
     out.value_[j] = std::ldexp(static_cast<double>(whole), exponent_);
   }
+  if (witness_ != nullptr) witness_->Opened(out.value_);
   return Ok{};
 }
 

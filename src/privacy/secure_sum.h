@@ -27,6 +27,7 @@
 #include "core/private.h"
 #include "core/rng.h"
 #include "core/units.h"
+#include "core/vec.h"
 #include "privacy/bounded.h"
 #include "privacy/discrete_gaussian.h"
 #include "privacy/ledger.h"
@@ -96,6 +97,14 @@ struct Quorum {
   Status Check() const;  // t ≤ m ≤ N, and a client that is honest
 };
 
+// Sees what sums are made of, and may say what they are: an auditor's, on rows that it made up itself.
+class SumWitness {
+ public:
+  virtual ~SumWitness() = default;
+  virtual void Sealed(View term, View noise) = 0;  // of the next client, on the grid
+  virtual void Opened(Span sum) = 0;
+};
+
 // The third door (the others: mechanism.h). Immutable, so thread-safe.
 class SecureSum {
  public:
@@ -118,12 +127,14 @@ class SecureSum {
  private:
   SecureSum(const Quorum& q, NoiseStd share, int exponent, unsigned bits)
       : quorum_(q), share_(share), exponent_(exponent), bits_(bits), noise_(Steps(share, exponent)) {}
+  friend class WatchedSum;  // audit/tap.h: nobody else can have a witness
   static double Steps(NoiseStd share, int exponent);  // σ/g
   Quorum quorum_;
   NoiseStd share_;
   int exponent_;
   unsigned bits_;
   DiscreteGaussian noise_;
+  SumWitness* witness_ = nullptr;  // null: every sum outside of an audit
 };
 
 }  // namespace tacit
