@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <tuple>
 
 #include "view/markup_test.h"
+#include "view/plot.h"
 #include "view/report.h"
 
 namespace tacit {
@@ -111,6 +114,56 @@ TEST_F(ChartTest, TheSameSeedTwiceIsNoSecondSeed) {
   ASSERT_TRUE(groups.ok());
   EXPECT_EQ(groups->size(), 2u);
   EXPECT_NE((*groups)[0].label, (*groups)[1].label);
+}
+
+TEST_F(ChartTest, LabelsNameWhatTellsCurvesApartHoweverMuchElseDiffers) {
+  // Six keys that come before epsilon differ, in a run of its own; two runs differ in epsilon alone.
+  const auto more = [&](const char* name, int value) {
+    std::ofstream config(home_ / name / "config.toml", std::ios::app);
+    config << "[algorithm]\n";
+    for (const char* key : {"a", "b", "c", "d", "e", "f"}) config << key << " = " << value << "\n";
+  };
+  for (const auto& [name, epsilon, value] :
+       {std::tuple("a", 2.0, 1), std::tuple("b", 4.0, 1), std::tuple("c", 2.0, 2)}) {
+    Run(name, 1, epsilon, 0);
+    more(name, value);
+  }
+  auto groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"});
+  ASSERT_TRUE(groups.ok());
+  EXPECT_EQ((*groups)[0].label, "epsilon = 2, a = 1, b = 1, c = 1");
+  EXPECT_EQ((*groups)[1].label, "epsilon = 4, a = 1, b = 1, c = 1");
+  EXPECT_EQ((*groups)[2].label, "epsilon = 2, a = 2, b = 2, c = 2");
+
+  // The third has nothing to draw: the others are told apart by what they differ in.
+  std::ofstream(home_ / "c" / "trace.jsonl") << "{\"round\":1,\"metrics\":{\"accuracy\":1}}\n";
+  groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"});
+  const auto plot = PlotRuns(*groups, {});
+  ASSERT_TRUE(plot.ok());
+  ASSERT_EQ(plot->chart.curves.size(), 2u);
+  EXPECT_EQ(plot->chart.curves[0].label, "epsilon = 2");
+  EXPECT_EQ(plot->chart.curves[1].label, "epsilon = 4");
+  EXPECT_EQ(plot->left_out, std::vector<std::string>{"epsilon = 2, a = 2, b = 2, c = 2"});
+  groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"}, {"algorithm.a", "privacy.epsilon"});
+  EXPECT_EQ(PlotRuns(*groups, {})->chart.curves[0].label, "a = 1, epsilon = 2") << "as it was asked for";
+}
+
+TEST_F(ChartTest, LabelsHaveMoreThanFourKeysWhereItTakesMore) {
+  std::vector<fs::path> folders;
+  for (int k = 0; k < 7; ++k) {  // run k differs from the first in one key of its own
+    const std::string name = fmt::format("r{}", k);
+    folders.push_back(Run(name, 1, 2, 0));
+    std::ofstream config(folders.back() / "config.toml", std::ios::app);
+    config << "[algorithm]\n";
+    for (int j = 1; j < 7; ++j) config << "k" << j << " = " << (j == k ? 1 : 0) << "\n";
+  }
+  const auto groups = GroupRuns(folders);
+  ASSERT_TRUE(groups.ok());
+  std::set<std::string> labels;
+  for (const RunGroup& g : *groups) {
+    labels.insert(g.label);
+    EXPECT_EQ(g.label.find('('), std::string::npos) << g.label << ": the settings tell it, not its name";
+  }
+  EXPECT_EQ(labels.size(), 7u);
 }
 
 TEST_F(ChartTest, OnlyRoundsThatAllSeedsHaveAreAveraged) {
