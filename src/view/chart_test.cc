@@ -166,6 +166,19 @@ TEST_F(ChartTest, LabelsHaveMoreThanFourKeysWhereItTakesMore) {
   EXPECT_EQ(labels.size(), 7u);
 }
 
+TEST(Chart, LongLegendsAreBrokenAndNotCut) {
+  Chart chart;
+  const std::string same =
+      "one key = 1, another key = 2, a third key = 3, a fourth key = 4, a fifth key = 5, ";
+  for (const char* last : {"last = 1", "last = 2"})
+    chart.curves.push_back({same + last, {1, 2}, {1, 2}, {}, {}, 1});
+  const std::string svg = ChartSvg(chart);
+  EXPECT_EQ(MarkupProblem(svg), "");
+  for (const char* last : {"last = 1<title>", "last = 2<title>"})
+    EXPECT_NE(svg.find(last), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("…"), std::string::npos);
+}
+
 TEST_F(ChartTest, OnlyRoundsThatAllSeedsHaveAreAveraged) {
   Run("a", 1, 2, 0);
   std::ofstream(home_ / "a" / "trace.jsonl")

@@ -39,19 +39,17 @@ std::size_t DistinctBy(const std::vector<const RunGroup*>& groups, const std::ve
 }
 
 // The keys that labels name: every name that differs, then whichever figure tells most groups apart until all
-// that can be told apart are, then others up to four in all. In one order: names, ε, rounds, the alphabet.
+// that can be told apart are, then others up to four in all. Of equals ε comes first, then rounds.
 std::vector<std::string> LabelKeys(const std::vector<const RunGroup*>& groups) {
   constexpr std::size_t kUsual = 4;
   std::vector<Settings> settings;
   for (const RunGroup* g : groups) settings.push_back(g->settings);
-  std::vector<std::string> order, left = DifferingKeys(settings);
-  std::vector<std::string> chosen;
+  std::vector<std::string> chosen, left = DifferingKeys(settings);
   const std::size_t most = DistinctBy(groups, left);
   for (const char* first : {"algorithm.name", "data.source", "model.name", "algorithm.mode"})
-    if (std::erase(left, first) > 0) order.emplace_back(first), chosen.emplace_back(first);
+    if (std::erase(left, first) > 0) chosen.emplace_back(first);
   for (const char* first : {"algorithm.rounds", "privacy.epsilon"})
     if (std::erase(left, first) > 0) left.insert(left.begin(), first);
-  order.insert(order.end(), left.begin(), left.end());
   while (DistinctBy(groups, chosen) < most) {
     std::size_t best = 0, tells = 0;
     for (std::size_t k = 0; k < left.size(); ++k) {
@@ -64,10 +62,7 @@ std::vector<std::string> LabelKeys(const std::vector<const RunGroup*>& groups) {
   }
   for (const std::string& key : left)
     if (chosen.size() < kUsual) chosen.push_back(key);
-  std::erase_if(order, [&](const std::string& key) {
-    return std::find(chosen.begin(), chosen.end(), key) == chosen.end();
-  });
-  return order;
+  return chosen;
 }
 
 std::string Number4(double v) { return fmt::format("{:.4g}", v); }
