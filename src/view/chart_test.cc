@@ -281,6 +281,41 @@ TEST_F(ChartTest, AReportIsOneFileThatNeedsNothing) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
+TEST_F(ChartTest, AReportStatesStepSizes) {
+  const auto step = [&](const char* name, const char* algorithm, const char* more, const std::string& trace) {
+    Run(name, 1, 2, 0, algorithm);
+    std::ofstream(home_ / name / "config.toml", std::ios::app) << "[algorithm]\n" << more;
+    if (!trace.empty()) std::ofstream(home_ / name / "trace.jsonl") << trace;
+    return home_ / name;
+  };
+  const auto groups = GroupRuns(
+      {step("a", "primal-dual", "", "{\"round\":1,\"step_size\":0.25}\n{\"round\":2,\"step_size\":0.25}\n"),
+       step("b", "zcdp-nfl", "", "{\"round\":1,\"step_size\":0.5}\n{\"round\":4,\"step_size\":0.125}\n"),
+       step("c", "dp-scaffold", "local_rate = 0.0625\nlocal_steps = 3\nbatch = 0\n", ""),
+       step("d", "fcrn", "strong_convexity = 0.75\nsolver_steps = 10\ndesign = \"full\"\n", ""),
+       step("e", "p-admm", "", "")});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kRange});
+  EXPECT_EQ(MarkupProblem(page), "");
+  for (const char* part :
+       {"Step sizes", ">0.25 in every round<", ">0.125 to 0.5<", ">0.0625 at each client, 3 of them<",
+        "μ = 0.75, τ = 10<", ">not traced<", ">peers minimise"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(ChartTest, PaperHasCertificatesAndConfigs) {
+  const auto groups = GroupRuns({Run("a", 1, 2, 0)});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kRange});
+  std::string paper;  // what is not folded
+  for (std::size_t at = page.find("<div class=\"paper\">"); at != std::string::npos;
+       at = page.find("<div class=\"paper\">", at + 1))
+    paper += page.substr(at, page.find("</div>", at) - at);
+  EXPECT_EQ(paper.find("<details"), std::string::npos);
+  for (const char* part : {"Certificate of a", "PRIVACY CERTIFICATE", "Resolved config of a", "epsilon = 2"})
+    EXPECT_NE(paper.find(part), std::string::npos) << part;
+}
+
 TEST_F(ChartTest, AReportOfHostileRunsIsHarmless) {
   const std::string name = "<script>alert(1)<\\script>\"; system(\"x\") '$(touch hacked)` && #";
   Run(name, 1, 2, 0, "<img src=x onerror=alert(1)>");
