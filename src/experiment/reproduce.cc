@@ -133,24 +133,28 @@ struct Mean {
   std::string why;  // empty: there is a value
 };
 Mean MeanOf(const GridPoint& p, const Summary& of) { return {of.mean, of.std, of.count, CertifiedAt(p), ""}; }
-std::optional<double> StandardError(const Mean& m) {
+// Of figures that follow from public constants there is none.
+std::optional<double> StandardError(const PublishedClaim& c, const Mean& m) {
+  if (c.metric == "claimed_epsilon" || c.metric == "certified_epsilon") return 0;
   if (m.seeds < 2 || !std::isfinite(m.value) || !std::isfinite(m.std)) return std::nullopt;
   return m.std / std::sqrt(static_cast<double>(m.seeds));
 }
-std::string Shown(const Mean& m) {
-  return StandardError(m) ? fmt::format("{:.4g} ± {:.2g}", m.value, m.std) : fmt::format("{:.4g}", m.value);
+std::string Spread(const Mean& m) {
+  return m.seeds > 1 && m.std > 0 && std::isfinite(m.std) ? fmt::format(" ± {:.2g}", m.std) : "";
 }
-// Two figures with as many digits as tell them apart.
-std::pair<std::string, std::string> Apart(double a, double b) {
-  std::string x, y;
+// With as many digits as it takes to be on its side of the limit.
+std::string Beside(double value, double limit) {
+  std::string text;
   for (int digits = 4; digits <= 17; ++digits) {
-    x = fmt::format("{:.{}g}", a, digits), y = fmt::format("{:.{}g}", b, digits);
-    if (x != y || a == b) break;
+    text = fmt::format("{:.{}g}", value, digits);
+    const double shown = std::strtod(text.c_str(), nullptr);
+    if (!std::isfinite(value) || ((shown < limit) == (value < limit) && (shown > limit) == (value > limit)))
+      break;
   }
-  return {x, y};
+  return text;
 }
 std::optional<double> Away(double value, double limit, std::optional<double> error) {
-  if (!error || !std::isfinite(value)) return std::nullopt;
+  if (!error || (*error > 0 && !std::isfinite(value))) return std::nullopt;
   const double distance = std::abs(value - limit);
   return distance == 0 ? 0 : distance / *error;
 }
@@ -217,12 +221,10 @@ Verdict CheckLimit(const PublishedClaim& c, const SweepResult& sweep) {
     }
     if (points.size() > 1) which = below ? "largest " : "smallest ";
   }
-  const auto [ours, limit] = Apart(worst.value, c.limit);
-  const auto error = StandardError(worst);
   return Decided(below ? worst.value < c.limit : worst.value > c.limit,
-                 fmt::format("{}{} is {}{}, limit {}", which, c.metric, ours,
-                             error ? fmt::format(" ± {:.2g}", worst.std) : "", limit),
-                 Away(worst.value, c.limit, error), certified);
+                 fmt::format("{}{} is {}{}, limit {:.6g}", which, c.metric, Beside(worst.value, c.limit),
+                             Spread(worst), c.limit),
+                 Away(worst.value, c.limit, StandardError(c, worst)), certified);
 }
 
 Verdict CheckRatio(const PublishedClaim& c, const SweepResult& sweep) {
@@ -231,10 +233,11 @@ Verdict CheckRatio(const PublishedClaim& c, const SweepResult& sweep) {
   if (!b.why.empty()) return Untested(b.why);
   const double ratio = a.value / b.value;
   std::optional<double> error;
-  if (const auto ea = StandardError(a), eb = StandardError(b); ea && eb)
+  if (const auto ea = StandardError(c, a), eb = StandardError(c, b); ea && eb)
     error = std::hypot(*ea / b.value, ratio * *eb / b.value);
   return Decided(c.kind == Kind::kRatioAtMost ? ratio <= c.limit : ratio >= c.limit,
-                 fmt::format("{} / {} = {:.3g}, limit {:.4g}", Shown(a), Shown(b), ratio, c.limit),
+                 fmt::format("{:.4g}{} / {:.4g}{} = {:.3g}, limit {:.4g}", a.value, Spread(a), b.value,
+                             Spread(b), ratio, c.limit),
                  Away(ratio, c.limit, error), {a.certified, b.certified});
 }
 
@@ -258,7 +261,7 @@ Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
       if (other.first == std::log(x))
         return Untested(fmt::format("{} fits several lines of points; name more axes", Describe(c.at)));
     line.emplace_back(std::log(x), std::log(m->second.mean));
-    const auto error = StandardError(MeanOf(*p, m->second));
+    const auto error = StandardError(c, MeanOf(*p, m->second));
     errors.push_back(error ? std::optional(*error / m->second.mean) : std::nullopt);
     certified.push_back(CertifiedAt(*p));
   }

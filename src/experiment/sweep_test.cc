@@ -348,9 +348,13 @@ TEST(Claims, SayWhetherOtherSeedsMayDecideOtherwise) {
   sweep.points[1].metrics["loss"] = {15.6466, 0, 1};
   claim.limit = 15.6475;
   v = Check(claim, sweep);
-  EXPECT_EQ(v.numbers.find("is 15.65,"), std::string::npos) << v.numbers << ": digits that tell them apart";
+  EXPECT_EQ(v.numbers, "loss is 15.647, limit 15.6475") << "digits that tell on which side it is";
   EXPECT_FALSE(v.errors.has_value()) << "one seed";
   EXPECT_FALSE(v.within_error());
+  claim.metric = "claimed_epsilon";
+  sweep.points[1].metrics["claimed_epsilon"] = {15, 0, 1};
+  EXPECT_TRUE(std::isinf(*Check(claim, sweep).errors)) << "follows from public constants";
+  claim.metric = "loss";
   sweep.points[1].metrics["loss"] = {NAN, NAN, 1};
   EXPECT_EQ(Check(claim, sweep).kind, Verdict::Kind::kFails) << "what is no number is not below a limit";
 

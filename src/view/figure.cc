@@ -230,8 +230,9 @@ std::string CertifiedText(const Verdict& v) {
 std::string ErrorText(const Verdict& v) {
   if (v.kind == Verdict::Kind::kUntested) return "–";
   if (!v.errors) return "not known";
-  if (std::isinf(*v.errors)) return "no, all seeds agree";
-  return fmt::format("{}, {:.2g} s.e.", v.within_error() ? "yes" : "no", *v.errors);
+  if (std::isinf(*v.errors)) return "no, nothing varies";
+  const std::string by = *v.errors < 10 ? fmt::format("{:.2g}", *v.errors) : fmt::format("{:.0f}", *v.errors);
+  return fmt::format("{}, {} s.e.", v.within_error() ? "yes" : "no", by);
 }
 
 std::string FigureSvg(const FigureRecord& r, ChartSize size) {

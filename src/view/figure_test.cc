@@ -98,10 +98,10 @@ TEST(FigureRecord, ATableOfVerdictsHasErrorAndCertifiedRowByRow) {
   using Kind = Verdict::Kind;
   for (const auto& [v, row] : std::vector<std::pair<Verdict, std::string>>{
            {{Kind::kHolds, "1 ± 0.1", 0.7, {2}}, "| 1 ± 0.1 | ✓ holds | yes, 0.7 s.e. | ε ≤ 2 |"},
-           {{Kind::kFails, "x", 12.3, {0.5, 8}}, "| x | ✗ does not hold | no, 12 s.e. | ε ≤ 0.5 / 8 |"},
+           {{Kind::kFails, "x", 612.3, {0.5, 8}}, "| x | ✗ does not hold | no, 612 s.e. | ε ≤ 0.5 / 8 |"},
            {{Kind::kHolds, "x", {}, {HUGE_VAL}}, "| x | ✓ holds | not known | ∞ |"},
            {{Kind::kHolds, "x", HUGE_VAL, {8, 1, HUGE_VAL}},
-            "| x | ✓ holds | no, all seeds agree | ε ≤ 1 to ∞ |"},
+            "| x | ✓ holds | no, nothing varies | ε ≤ 1 to ∞ |"},
            {{Kind::kUntested, "no run"}, "| no run | not tested | – | – |"},
            {{Kind::kHolds, "x", {}, {NAN, 1}}, "| x | ✓ holds | not known | unknown |"}}) {
     r.figure.claims.assign(1, {});
