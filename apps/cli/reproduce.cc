@@ -77,6 +77,9 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
                Wrapped(claim.text, 16));
     if (!claim.published.empty()) fmt::print("                published: {}\n", Wrapped(claim.published, 27));
     fmt::print("                ours: {}\n", verdict.numbers);
+    if (verdict.kind != Verdict::Kind::kUntested)
+      fmt::print("                within error: {}; certified: {}\n", ErrorText(verdict),
+                 CertifiedText(verdict));
   }
   if (!common.json && !record.result.points.empty())
     fmt::print("  certified     {}\n", CertifiedText(record));
@@ -128,7 +131,9 @@ Result<int> Gallery(const Common& common, const Arguments& a, const std::vector<
   std::erase_if(entries, [&](const GalleryEntry& e) {  // figures that are no more
     return std::none_of(all.begin(), all.end(), [&](const Figure& f) { return FlatName(f) == e.anchor; });
   });
-  TACIT_OK(WriteWhole(folder / "gallery.md", GalleryMarkdown(entries)));
+  TACIT_TRY(const auto experiments, ExperimentsFolder());
+  TACIT_TRY(const auto absent, ReadNotReproduced(experiments / "not_reproduced.toml"));
+  TACIT_OK(WriteWhole(folder / "gallery.md", GalleryMarkdown(entries, absent)));
   if (common.json) {
     nlohmann::json names = nlohmann::json::array();
     for (const FigureRecord& r : records) names.push_back(r.figure.name);

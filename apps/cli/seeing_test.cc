@@ -70,6 +70,21 @@ TEST_F(SeeingTest, RunsAreComparedAndExported) {
   EXPECT_EQ(Slurp(home_ / "x.csv"), csv.out);
 }
 
+TEST_F(SeeingTest, TheGallerySaysWhatCameOfFiguresAndWhatIsMissing) {
+  const json ran = RunJson({"reproduce", "fedexp/naive", "--quick", "--seed", "3"});
+  const json& claim = ran["figures"][0]["claims"][0];
+  EXPECT_TRUE(claim["standard_errors_from_limit"].is_null()) << "one seed";
+  EXPECT_GT(claim["certified_epsilon"][0].get<double>(), 200);
+  const Outcome made = Run({"reproduce", "--gallery", "page", "--quiet", "--seed", "3"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  const std::string page = Slurp(home_ / "page/gallery.md");
+  for (const char* part : {"| within error | certified |", "| not known | ε ≤ 289.4 |",
+                           "## Not reproduced here", "| fcrn | Figs. 1 and 2 on the data set epsilon |"})
+    EXPECT_NE(page.find(part), std::string::npos) << part << page;
+  EXPECT_EQ(page.find("Tables of four columns"), std::string::npos);
+  EXPECT_TRUE(fs::exists(home_ / "page/gallery/fedexp-naive.svg"));
+}
+
 TEST_F(SeeingTest, DeletingLeavesWhatWasSpent) {
   const std::string a = Train();
   const json before = RunJson({"ledger"});

@@ -90,6 +90,7 @@ struct AdaptiveFedAvg {
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
     double clip_scale() const { return scale_; }  // s of the next round
+    double step_size() const { return o_->step.rate; }  // η_g of every round
     auto State() { return std::tuple_cat(FederatedServer::State(), std::tie(scale_)); }
 
    private:

@@ -313,6 +313,7 @@ struct DpFcrn {
     std::array<std::size_t, 3> lengths() const { return {0, 0, o_->MessageLength(problem_->dim)}; }
     View model() const { return last_.mean(); }
     std::uint32_t answered() const { return answered_; }
+    double step_size() const { return o_->rate; }  // α of every round
     auto State() { return std::tuple_cat(std::tie(t_, x_), last_.State()); }
 
    private:

@@ -115,6 +115,7 @@ struct PrimalDual {
     std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
     std::array<std::size_t, 1> lengths() const { return {dim_}; }
     std::uint32_t answered() const { return answered_; }
+    double step_size() const { return o_->gamma; }  // of the workers, in every round
     auto State() { return std::tie(t_); }
 
    private:

@@ -108,6 +108,7 @@ struct RecordFedAvg {
       return Advance(down);
     }
     std::array<std::size_t, 2> lengths() const { return {dim_, o_->control ? dim_ : 0}; }
+    double step_size() const { return o_->rate; }  // η_g of every round
 
    private:
     const Options* o_;

@@ -85,6 +85,7 @@ struct Scaffold {
       return Advance(down);
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
+    double step_size() const { return o_->rate; }  // η_g of every round
 
    private:
     // (1 − s) c − s c̄/(Kη_l), s the share of clients that took part: c + (s/|S|) Σ (c_i⁺ − c_i).

@@ -80,6 +80,11 @@ class DriveNetwork final : public DriveLoop {
     return m;
   }
 
+  void Describe(nlohmann::json& line) const override {
+    if (net_.eta > 0)      // p-admm minimises and has none
+      line["step_size"] = Number(StepSize{net_.eta, net_.falling}.At(rounds_[r_.rounds_done - 1]));
+  }
+
   const NetworkPlan& net_;
   std::vector<typename A::Peer>& peers_;
   const std::vector<std::uint32_t>& rounds_;

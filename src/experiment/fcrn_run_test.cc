@@ -95,6 +95,8 @@ TEST_F(FcrnRuns, EveryDesignKeepsItsBudgetAndVerifies) {
     EXPECT_EQ(r.bytes_down, r.plan.bytes_down);
     for (const double v : r.model) EXPECT_LE(std::abs(v), 2.0);
     Holds(r.folder);
+    const std::string trace = Read(r.folder / "trace.jsonl");
+    EXPECT_EQ(json::parse(trace.substr(0, trace.find('\n')))["step_size"], r.plan.second_order->options.rate);
   }
 }
 

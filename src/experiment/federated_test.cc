@@ -182,6 +182,25 @@ TEST_F(Federated, ThePlanComparesWaysToSpreadTheNoise) {
   EXPECT_EQ(plan({{"algorithm.allocation", "geometric"}}).allocations.back().name, "this plan");
 }
 
+TEST_F(Federated, TheTraceHasTheStepOfEveryRound) {
+  for (const auto& sets : std::vector<std::vector<Assignment>>{
+           {{"algorithm.name", "dp-fedavg"}},
+           {{"algorithm.name", "dp-fedavg"}, {"algorithm.clip_quantile", "0.7"}},
+           {{"algorithm.name", "dp-fedavg"}, {"privacy.unit", "record"}},
+           {{"algorithm.name", "dp-scaffold"}},
+           {{"algorithm.name", "dp-scaffold"}, {"privacy.trust", "central"}},
+           {{"algorithm.name", "dp-scaffold"}, {"privacy.unit", "record"}}}) {
+    auto all = sets;
+    all.push_back({"algorithm.server_rate", "0.75"});
+    SCOPED_TRACE(all[0].value + " " + all[1].value);
+    std::ifstream trace(Good(Make(all)).folder / "trace.jsonl");
+    std::size_t lines = 0;
+    for (std::string line; std::getline(trace, line); ++lines)
+      EXPECT_EQ(json::parse(line)["step_size"], 0.75) << line;
+    EXPECT_GT(lines, 0u);
+  }
+}
+
 TEST_F(Federated, TheSameForRecordsAsTheUnit) {
   for (const char* name : {"dp-fedavg", "dp-scaffold", "isrl-dp"})
     for (const char* adjacency : {"replace-one", "zero-out", "add-remove"})

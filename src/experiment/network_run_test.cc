@@ -123,6 +123,15 @@ TEST_F(NetworkRuns, EveryKindRunsAsPlannedAndVerifies) {
     ASSERT_TRUE(v.ok()) << v.error().message;
     EXPECT_TRUE(v->holds()) << Findings(v);
     EXPECT_EQ(v->compared.size(), 7u);      // the graph with the others
+    std::ifstream trace(r.folder / "trace.jsonl");
+    for (std::string line; std::getline(trace, line);) {
+      const auto point = nlohmann::json::parse(line);
+      const auto a = Make(kind.sets).algorithm;
+      ASSERT_EQ(point.contains("step_size"), a.name != "p-admm");
+      if (a.name == "p-admm") continue;
+      ASSERT_EQ(point["step_size"].get<double>(),
+                a.eta_rule == "sqrt" ? a.eta / std::sqrt(point["round"].get<double>()) : a.eta);
+    }
   }
 }
 

@@ -127,9 +127,37 @@ std::string Describe(const Selection& selection) {
 }
 
 struct Mean {
-  double value = NAN;
+  double value = NAN, std = 0;
+  std::size_t seeds = 0;
+  double certified = NAN;
   std::string why;  // empty: there is a value
 };
+Mean MeanOf(const GridPoint& p, const Summary& of) { return {of.mean, of.std, of.count, CertifiedAt(p), ""}; }
+// Of figures that follow from public constants there is none.
+std::optional<double> StandardError(const PublishedClaim& c, const Mean& m) {
+  if (c.metric == "claimed_epsilon" || c.metric == "certified_epsilon") return 0;
+  if (m.seeds < 2 || !std::isfinite(m.value) || !std::isfinite(m.std)) return std::nullopt;
+  return m.std / std::sqrt(static_cast<double>(m.seeds));
+}
+std::string Spread(const Mean& m) {
+  return m.seeds > 1 && m.std > 0 && std::isfinite(m.std) ? fmt::format(" ± {:.2g}", m.std) : "";
+}
+// With as many digits as it takes to be on its side of the limit.
+std::string Beside(double value, double limit) {
+  std::string text;
+  for (int digits = 4; digits <= 17; ++digits) {
+    text = fmt::format("{:.{}g}", value, digits);
+    const double shown = std::strtod(text.c_str(), nullptr);
+    if (!std::isfinite(value) || ((shown < limit) == (value < limit) && (shown > limit) == (value > limit)))
+      break;
+  }
+  return text;
+}
+std::optional<double> Away(double value, double limit, std::optional<double> error) {
+  if (!error || (*error > 0 && !std::isfinite(value))) return std::nullopt;
+  const double distance = std::abs(value - limit);
+  return distance == 0 ? 0 : distance / *error;
+}
 // Whether two points differ at most in tuned axes.
 bool SameButTuned(const PublishedClaim& c, const SweepResult& sweep, const GridPoint& a, const GridPoint& b) {
   for (std::size_t k = 0; k < sweep.axes.size(); ++k)
@@ -141,46 +169,62 @@ bool SameButTuned(const PublishedClaim& c, const SweepResult& sweep, const GridP
 
 Mean MeanAt(const PublishedClaim& c, const SweepResult& sweep, const Selection& selection) {
   const auto points = Select(sweep, selection);
-  if (points.empty()) return {NAN, fmt::format("no run at {}", Describe(selection))};
+  const auto none = [](std::string why) {
+    Mean m;
+    m.why = std::move(why);
+    return m;
+  };
+  if (points.empty()) return none(fmt::format("no run at {}", Describe(selection)));
   const bool high = c.metric.find("accuracy") != std::string::npos;
   Mean best;
   for (const GridPoint* p : points) {
     if (!SameButTuned(c, sweep, *p, *points[0]))
-      return {NAN, fmt::format("{} fits {} points of the grid; name more axes", Describe(selection),
-                               points.size())};
+      return none(
+          fmt::format("{} fits {} points of the grid; name more axes", Describe(selection), points.size()));
     const auto m = p->metrics.find(c.metric);
-    if (m == p->metrics.end()) return {NAN, fmt::format("the runs have no {}", c.metric)};
+    if (m == p->metrics.end()) return none(fmt::format("the runs have no {}", c.metric));
     const double value = m->second.mean;
-    if (std::isnan(best.value) || (high ? value > best.value : value < best.value)) best.value = value;
+    if (std::isnan(best.value) || (high ? value > best.value : value < best.value))
+      best = MeanOf(*p, m->second);
   }
   return best;
 }
 
-Verdict Decided(bool holds, std::string numbers) {
-  return {holds ? Verdict::Kind::kHolds : Verdict::Kind::kFails, std::move(numbers)};
+Verdict Decided(bool holds, std::string numbers, std::optional<double> errors,
+                std::vector<double> certified) {
+  return {holds ? Verdict::Kind::kHolds : Verdict::Kind::kFails, std::move(numbers), errors,
+          std::move(certified)};
 }
 Verdict Untested(std::string why) { return {Verdict::Kind::kUntested, std::move(why)}; }
 
 Verdict CheckLimit(const PublishedClaim& c, const SweepResult& sweep) {
   const bool below = c.kind == Kind::kBelow;
+  Mean worst;
+  std::vector<double> certified;
+  std::string which;
   if (!c.tuned.empty()) {
-    const Mean best = MeanAt(c, sweep, c.at);
-    if (!best.why.empty()) return Untested(best.why);
-    return Decided(below ? best.value < c.limit : best.value > c.limit,
-                   fmt::format("best {} is {:.4g}, limit {:.4g}", c.metric, best.value, c.limit));
+    worst = MeanAt(c, sweep, c.at);
+    if (!worst.why.empty()) return Untested(worst.why);
+    which = "best ";
+    certified = {worst.certified};
+  } else {
+    const auto points = Select(sweep, c.at);
+    if (points.empty()) return Untested(fmt::format("no run at {}", Describe(c.at)));
+    for (const GridPoint* p : points) {
+      const auto m = p->metrics.find(c.metric);
+      if (m == p->metrics.end()) return Untested(fmt::format("the runs have no {}", c.metric));
+      certified.push_back(CertifiedAt(*p));
+      const double value = m->second.mean;
+      // What is no number has not kept a limit.
+      if (worst.seeds == 0 || std::isnan(value) || (below ? value > worst.value : value < worst.value))
+        worst = MeanOf(*p, m->second);
+    }
+    if (points.size() > 1) which = below ? "largest " : "smallest ";
   }
-  const auto points = Select(sweep, c.at);
-  if (points.empty()) return Untested(fmt::format("no run at {}", Describe(c.at)));
-  double worst = below ? -INFINITY : INFINITY;
-  for (const GridPoint* p : points) {
-    const auto m = p->metrics.find(c.metric);
-    if (m == p->metrics.end()) return Untested(fmt::format("the runs have no {}", c.metric));
-    worst = below ? std::max(worst, m->second.mean) : std::min(worst, m->second.mean);
-  }
-  return Decided(
-      below ? worst < c.limit : worst > c.limit,
-      fmt::format("{}{} is {:.4g}, limit {:.4g}", points.size() > 1 ? (below ? "largest " : "smallest ") : "",
-                  c.metric, worst, c.limit));
+  return Decided(below ? worst.value < c.limit : worst.value > c.limit,
+                 fmt::format("{}{} is {}{}, limit {:.6g}", which, c.metric, Beside(worst.value, c.limit),
+                             Spread(worst), c.limit),
+                 Away(worst.value, c.limit, StandardError(c, worst)), certified);
 }
 
 Verdict CheckRatio(const PublishedClaim& c, const SweepResult& sweep) {
@@ -188,8 +232,13 @@ Verdict CheckRatio(const PublishedClaim& c, const SweepResult& sweep) {
   if (!a.why.empty()) return Untested(a.why);
   if (!b.why.empty()) return Untested(b.why);
   const double ratio = a.value / b.value;
+  std::optional<double> error;
+  if (const auto ea = StandardError(c, a), eb = StandardError(c, b); ea && eb)
+    error = std::hypot(*ea / b.value, ratio * *eb / b.value);
   return Decided(c.kind == Kind::kRatioAtMost ? ratio <= c.limit : ratio >= c.limit,
-                 fmt::format("{:.4g} / {:.4g} = {:.3g}, limit {:.4g}", a.value, b.value, ratio, c.limit));
+                 fmt::format("{:.4g}{} / {:.4g}{} = {:.3g}, limit {:.4g}", a.value, Spread(a), b.value,
+                             Spread(b), ratio, c.limit),
+                 Away(ratio, c.limit, error), {a.certified, b.certified});
 }
 
 Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
@@ -198,6 +247,8 @@ Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
   if (axis == sweep.axes.end()) return Untested(fmt::format("{} is no axis of the grid", c.over));
   const auto a = static_cast<std::size_t>(axis - sweep.axes.begin());
   std::vector<std::pair<double, double>> line;
+  std::vector<std::optional<double>> errors;  // of the logarithms
+  std::vector<double> certified;
   for (const GridPoint* p : Select(sweep, c.at)) {
     const Value& v = p->at[a];
     const double x = std::holds_alternative<std::int64_t>(v) ? static_cast<double>(std::get<std::int64_t>(v))
@@ -210,6 +261,9 @@ Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
       if (other.first == std::log(x))
         return Untested(fmt::format("{} fits several lines of points; name more axes", Describe(c.at)));
     line.emplace_back(std::log(x), std::log(m->second.mean));
+    const auto error = StandardError(c, MeanOf(*p, m->second));
+    errors.push_back(error ? std::optional(*error / m->second.mean) : std::nullopt);
+    certified.push_back(CertifiedAt(*p));
   }
   if (line.size() < 2) return Untested(fmt::format("growth needs two values of {}", c.over));
   double mx = 0, my = 0, xx = 0, xy = 0;
@@ -217,26 +271,64 @@ Verdict CheckGrowth(const PublishedClaim& c, const SweepResult& sweep) {
   for (const auto& [x, y] : line) mx += x / n, my += y / n;
   for (const auto& [x, y] : line) xx += (x - mx) * (x - mx), xy += (x - mx) * (y - my);
   const double slope = xy / xx;
+  std::optional<double> error = 0.0;
+  for (std::size_t k = 0; k < line.size(); ++k)
+    error = error && errors[k] ? std::optional(std::hypot(*error, (line[k].first - mx) / xx * *errors[k]))
+                               : std::nullopt;
+  const double limit = slope > c.exponent ? c.exponent + c.tolerance : c.exponent - c.tolerance;
   return Decided(std::abs(slope - c.exponent) <= c.tolerance,
                  fmt::format("{} grows like {} to the power {:.2f}, expected {:.2g} ± {:.2g}", c.metric,
-                             c.over.substr(c.over.find('.') + 1), slope, c.exponent, c.tolerance));
+                             c.over.substr(c.over.find('.') + 1), slope, c.exponent, c.tolerance),
+                 Away(slope, limit, error), std::move(certified));
 }
 
-}  // namespace
-
-Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name) {
-  Figure figure{.name = std::move(name), .file = file, .title = "", .paper = "", .claims = {}};
-  toml::table root;
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error))
-    return Fail(Code::kNotFound, "{}: cannot be read; `tacit reproduce --list` names the figures",
-                file.string());
+Result<toml::table> ParseFile(const std::filesystem::path& file) {
   try {
-    root = toml::parse_file(file.string());
+    return toml::parse_file(file.string());
   } catch (const toml::parse_error& e) {
     return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", file.string(), e.source().begin.line,
                 e.description());
   }
+}
+
+}  // namespace
+
+double CertifiedAt(const GridPoint& p) {
+  const auto at = p.metrics.find("certified_epsilon");
+  if (at == p.metrics.end()) return NAN;
+  // No seed of n is further from the mean than (n − 1)/√n standard deviations.
+  const Summary& of = at->second;
+  const auto n = static_cast<double>(std::max<std::size_t>(1, of.count));
+  return std::isfinite(of.mean) && of.std > 0 ? of.mean + of.std * (n - 1) / std::sqrt(n) : of.mean;
+}
+
+Result<std::vector<NotReproduced>> ReadNotReproduced(const std::filesystem::path& file) {
+  std::vector<NotReproduced> all;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return all;
+  TACIT_TRY(const toml::table root, ParseFile(file));
+  const toml::node* missing = root.get("missing");
+  if (missing == nullptr || !missing->is_array_of_tables())
+    return Fail(Code::kInvalidArgument, "{}: is a list of [[missing]], each with paper, what and because",
+                file.string());
+  for (const toml::node& node : *missing->as_array()) {
+    const toml::table& table = *node.as_table();
+    NotReproduced one{TextOf(table, "paper"), TextOf(table, "what"), TextOf(table, "because")};
+    if (one.paper.empty() || one.what.empty() || one.because.empty())
+      return internal::At(file.string(), node,
+                          Fail(Code::kInvalidArgument, "missing: needs paper, what and because"));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name) {
+  Figure figure{.name = std::move(name), .file = file, .title = "", .paper = "", .claims = {}};
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error))
+    return Fail(Code::kNotFound, "{}: cannot be read; `tacit reproduce --list` names the figures",
+                file.string());
+  TACIT_TRY(const toml::table root, ParseFile(file));
   if (const toml::node* about = root.get("about"); about != nullptr && about->is_table()) {
     figure.title = TextOf(*about->as_table(), "title");
     figure.paper = TextOf(*about->as_table(), "paper");

@@ -22,6 +22,7 @@
 // A text that ends with a star stands for all that begin so: tuned = ["case"], at = { case = "dp-fedavg*" }.
 // A selection names the axes needed to pick one point (for grows_like: one line of points).
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,10 +61,31 @@ Result<std::vector<Figure>> Figures(const std::filesystem::path& folder);
 
 struct Verdict {
   enum class Kind { kHolds, kFails, kUntested } kind = Kind::kUntested;
-  std::string numbers;                 // ours, in a sentence
+  std::string numbers;                 // ours, in a sentence; ± one standard deviation over several seeds
+  // How far what is compared is from its limit, in standard errors of our means (to first order, where they
+  // are divided); none with one seed. Up to kErrors it is within error: other seeds may decide otherwise.
+  std::optional<double> errors = std::nullopt;
+  // Upper bounds on the certified ε of the points that are compared; a ratio's numerator first.
+  std::vector<double> certified = {};
+
+  static constexpr double kErrors = 2;
+  bool within_error() const { return errors && *errors <= kErrors; }
 };
-const char* Name(Verdict::Kind);       // "holds", "does not hold", "not tested"
+const char* Name(Verdict::Kind);  // "holds", "does not hold", "not tested"
 // Untested: the sweep did not run a point the claim speaks of (interrupted, quick or pinned by --set).
 Verdict Check(const PublishedClaim&, const SweepResult&);
+
+// The largest certified ε that a seed at this point can have; NaN: none is known.
+double CertifiedAt(const GridPoint&);
+
+// What of the papers is not run again, and why: experiments/not_reproduced.toml.
+//   [[missing]]
+//   paper = "fedexp"
+//   what = "Fig. 9"
+//   because = "its data are not public"
+struct NotReproduced {
+  std::string paper, what, because;
+};
+Result<std::vector<NotReproduced>> ReadNotReproduced(const std::filesystem::path& file);  // none: no file
 
 }  // namespace tacit

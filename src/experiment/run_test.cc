@@ -122,6 +122,7 @@ TEST_F(Runs, TheFolderHoldsTheWholeTruth) {
     const json point = json::parse(line);
     EXPECT_GE(point["epsilon"].get<double>(), epsilon);
     epsilon = point["epsilon"];
+    EXPECT_EQ(point["step_size"].get<double>(), r.plan.gamma);
   }
   EXPECT_EQ(lines, 40u);
   EXPECT_EQ(epsilon, r.certified_epsilon);

@@ -230,6 +230,9 @@ Summary Summarise(const std::vector<double>& values) {
   Summary s{.mean = 0, .std = 0, .count = values.size()};
   for (double v : values) s.mean += v / static_cast<double>(values.size());
   if (!std::isfinite(s.mean)) return s.mean = INFINITY, s.std = INFINITY, s;
+  // Rounding is no spread, and a certified ε that all seeds share is not raised by it.
+  if (std::all_of(values.begin(), values.end(), [&](double v) { return v == values.front(); }))
+    return s.mean = values.front(), s;
   for (double v : values) s.std += (v - s.mean) * (v - s.mean);
   s.std = values.size() > 1 ? std::sqrt(s.std / static_cast<double>(values.size() - 1)) : 0;
   return s;

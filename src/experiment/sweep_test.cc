@@ -134,6 +134,24 @@ TEST_F(SweepTest, MeanAndSpreadAreThoseOfTheSeeds) {
   EXPECT_NEAR(s.std, 0.01 / std::sqrt(2.0), 1e-12);
 }
 
+TEST_F(SweepTest, SeedsThatAgreeHaveNoSpread) {
+  const auto sweep = Load("[sweep]\nseeds = 5\n");
+  ASSERT_TRUE(sweep.ok()) << sweep.error().message;
+  SweepHooks hooks = Fake();
+  hooks.run = [](const Config&, const TrainHooks&) -> Result<RunResult> {
+    RunResult r;
+    r.certified_epsilon = 1.7;  // five fifths of it add up to less
+    return r;
+  };
+  const auto result = RunSweep(*sweep, hooks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const Summary& s = result->points.at(0).metrics.at("certified_epsilon");
+  EXPECT_EQ(s.count, 5u);
+  EXPECT_EQ(s.mean, 1.7);
+  EXPECT_EQ(s.std, 0);
+  EXPECT_EQ(CertifiedAt(result->points[0]), 1.7);
+}
+
 TEST_F(SweepTest, ASecondCallRunsNothing) {
   const auto sweep = Load(kGrid);
   ASSERT_TRUE(RunSweep(*sweep, Fake()).ok());
@@ -297,6 +315,72 @@ check = { kind = "ratio_at_least", metric = "optimality", limit = 2, numerator =
     const Verdict v = Check(figure->claims[i], *result);
     EXPECT_EQ(v.kind, kExpected[i]) << figure->claims[i].text << ": " << v.numbers;
   }
+}
+
+TEST(Claims, SayWhetherOtherSeedsMayDecideOtherwise) {
+  SweepResult sweep;
+  sweep.axes = {{"case", {Value(std::string("a")), Value(std::string("b"))}}};
+  sweep.points = {{{Value(std::string("a"))}, 4, {{"loss", {1, 0.2, 4}}, {"certified_epsilon", {1, 0, 4}}}},
+                  {{Value(std::string("b"))}, 4, {{"loss", {2, 0.4, 4}}, {"certified_epsilon", {2, 1, 4}}}}};
+  PublishedClaim claim;
+  claim.metric = "loss";
+  claim.kind = PublishedClaim::Kind::kRatioAtMost;
+  claim.numerator = {{"case", Value(std::string("a"))}};
+  claim.denominator = {{"case", Value(std::string("b"))}};
+  claim.limit = 0.55;
+  // Standard errors 0.1 and 0.2: the ratio's is √(0.05² + 0.05²).
+  Verdict v = Check(claim, sweep);
+  EXPECT_EQ(v.numbers, "1 ± 0.2 / 2 ± 0.4 = 0.5, limit 0.55");
+  EXPECT_NEAR(*v.errors, 0.05 / (0.05 * std::sqrt(2.0)), 1e-12);
+  EXPECT_TRUE(v.within_error());
+  EXPECT_EQ(v.certified, (std::vector<double>{1, 3.5})) << "the most that one of four seeds can have";
+  claim.limit = 0.8;
+  v = Check(claim, sweep);
+  EXPECT_NEAR(*v.errors, 0.3 / (0.05 * std::sqrt(2.0)), 1e-12);
+  EXPECT_FALSE(v.within_error());
+
+  claim.kind = PublishedClaim::Kind::kBelow;
+  claim.limit = 2.3;
+  v = Check(claim, sweep);  // everywhere: b is the worst
+  EXPECT_EQ(v.numbers, "largest loss is 2 ± 0.4, limit 2.3");
+  EXPECT_NEAR(*v.errors, 1.5, 1e-12);
+  claim.at = {{"case", Value(std::string("b"))}};
+  sweep.points[1].metrics["loss"] = {15.6466, 0, 1};
+  claim.limit = 15.6475;
+  v = Check(claim, sweep);
+  EXPECT_EQ(v.numbers, "loss is 15.647, limit 15.6475") << "digits that tell on which side it is";
+  EXPECT_FALSE(v.errors.has_value()) << "one seed";
+  EXPECT_FALSE(v.within_error());
+  claim.metric = "claimed_epsilon";
+  sweep.points[1].metrics["claimed_epsilon"] = {15, 0, 1};
+  EXPECT_TRUE(std::isinf(*Check(claim, sweep).errors)) << "follows from public constants";
+  claim.metric = "loss";
+  sweep.points[1].metrics["loss"] = {NAN, NAN, 1};
+  EXPECT_EQ(Check(claim, sweep).kind, Verdict::Kind::kFails) << "what is no number is not below a limit";
+
+  sweep.axes = {{"algorithm.rounds", {Value(std::int64_t{10}), Value(std::int64_t{100})}}};
+  sweep.points = {{{Value(std::int64_t{10})}, 4, {{"loss", {1, 0.2, 4}}}},
+                  {{Value(std::int64_t{100})}, 4, {{"loss", {10, 2, 4}}}}};
+  claim = {};
+  claim.metric = "loss";
+  claim.kind = PublishedClaim::Kind::kGrowsLike;
+  claim.over = "algorithm.rounds";
+  claim.tolerance = 0.25;
+  v = Check(claim, sweep);  // two logarithms with an error of 0.1 each, ln 10 apart
+  EXPECT_NEAR(*v.errors, 0.25 / (0.1 * std::sqrt(2.0) / std::log(10.0)), 1e-9) << v.numbers;
+}
+
+TEST_F(SweepTest, WhatIsNotReproducedHasAReason) {
+  const auto all =
+      ReadNotReproduced(Write("[[missing]]\npaper = \"p\"\nwhat = \"Fig. 9\"\nbecause = \"no data\"\n"));
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all->size(), 1u);
+  EXPECT_EQ((*all)[0].because, "no data");
+  for (const char* bad : {"[[missing]]\npaper = \"p\"\nwhat = \"Fig. 9\"\n", "missing = 3\n", "[[missing\n"})
+    EXPECT_FALSE(ReadNotReproduced(Write(bad)).ok()) << bad;
+  const auto none = ReadNotReproduced("/nowhere/not_reproduced.toml");
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->empty());
 }
 
 TEST_F(SweepTest, CasesChangeSeveralKeysAtOnce) {

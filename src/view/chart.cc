@@ -103,6 +103,23 @@ std::size_t Letters(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
+// Lines of at most so many letters, broken after commas: what tells two labels apart may be at their ends.
+std::vector<std::string> Broken(const std::string& text, std::size_t most) {
+  std::vector<std::string> lines = {""};
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = text.find(", ", at);
+    const std::size_t next = comma == std::string::npos ? text.size() : comma + 2;
+    const std::string part = text.substr(at, next - at);
+    if (!lines.back().empty() && Letters(lines.back()) + Letters(part) > most)
+      lines.push_back(part);
+    else
+      lines.back() += part;
+    at = next;
+  }
+  for (std::string& line : lines) line = Cut(line, most);
+  return lines;
+}
+
 std::string LegendText(const Curve& c) {
   return c.seeds > 1 ? fmt::format("{} ({} seeds)", c.label, c.seeds) : c.label;
 }
@@ -111,6 +128,7 @@ struct Entry {  // of the legend
   double x = 0, y = 0;
   std::size_t curve = 0;
   std::string text;
+  bool sample = true;  // false: the text goes on from the line above
 };
 
 class SvgWriter {
@@ -137,12 +155,14 @@ class SvgWriter {
     double at_x = left_, at_y = size.height + 10;
     if (c_.curves.size() > 1 || (c_.curves.size() == 1 && c_.curves[0].seeds > 1)) {
       for (std::size_t k = 0; k < c_.curves.size(); ++k) {
-        const std::string text =
-            Cut(LegendText(c_.curves[k]), static_cast<std::size_t>((right_ - left_ - 44) / 6.6));
-        const double wide = 44 + 6.6 * static_cast<double>(Letters(text));
-        if (at_x > left_ && at_x + wide > right_) at_x = left_, at_y += 19;
-        entries_.push_back({at_x, at_y, k, text});
-        at_x += wide + 12;
+        const auto lines =
+            Broken(LegendText(c_.curves[k]), static_cast<std::size_t>((right_ - left_ - 44) / 6.6));
+        for (std::size_t l = 0; l < lines.size(); ++l) {
+          const double wide = 44 + 6.6 * static_cast<double>(Letters(lines[l]));
+          if (at_x > left_ && (l > 0 || lines.size() > 1 || at_x + wide > right_)) at_x = left_, at_y += 19;
+          entries_.push_back({at_x, at_y, k, lines[l], l == 0});
+          at_x += wide + 12;
+        }
       }
       at_y += 19;
     }
@@ -173,11 +193,11 @@ class SvgWriter {
     for (std::size_t k = 0; k < c_.curves.size(); ++k) Bandage(out, k);
     for (std::size_t k = 0; k < c_.curves.size(); ++k) Line(out, k);
     for (const Entry& e : entries_)
-      out += fmt::format(
-          "<path class=\"line c{}\"{} d=\"M{:.1f} {:.1f}h28\"/><text x=\"{:.1f}\" "
-          "y=\"{:.1f}\">{}<title>{}</title></text>\n",
-          e.curve % kLight.size(), Dash(e.curve), e.x, e.y - 4, e.x + 36, e.y, HtmlEscaped(e.text),
-          HtmlEscaped(LegendText(c_.curves[e.curve])));
+      out += fmt::format("{}<text x=\"{:.1f}\" y=\"{:.1f}\">{}<title>{}</title></text>\n",
+                         e.sample ? fmt::format("<path class=\"line c{}\"{} d=\"M{:.1f} {:.1f}h28\"/>",
+                                                e.curve % kLight.size(), Dash(e.curve), e.x, e.y - 4)
+                                  : "",
+                         e.x + 36, e.y, HtmlEscaped(e.text), HtmlEscaped(LegendText(c_.curves[e.curve])));
     if (!c_.note.empty())
       out += fmt::format("<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", left_, note_,
                          HtmlEscaped(c_.note));

@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <tuple>
 
 #include "view/markup_test.h"
+#include "view/plot.h"
 #include "view/report.h"
 
 namespace tacit {
@@ -113,6 +116,69 @@ TEST_F(ChartTest, TheSameSeedTwiceIsNoSecondSeed) {
   EXPECT_NE((*groups)[0].label, (*groups)[1].label);
 }
 
+TEST_F(ChartTest, LabelsNameWhatTellsCurvesApartHoweverMuchElseDiffers) {
+  // Six keys that come before epsilon differ, in a run of its own; two runs differ in epsilon alone.
+  const auto more = [&](const char* name, int value) {
+    std::ofstream config(home_ / name / "config.toml", std::ios::app);
+    config << "[algorithm]\n";
+    for (const char* key : {"a", "b", "c", "d", "e", "f"}) config << key << " = " << value << "\n";
+  };
+  for (const auto& [name, epsilon, value] :
+       {std::tuple("a", 2.0, 1), std::tuple("b", 4.0, 1), std::tuple("c", 2.0, 2)}) {
+    Run(name, 1, epsilon, 0);
+    more(name, value);
+  }
+  auto groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"});
+  ASSERT_TRUE(groups.ok());
+  EXPECT_EQ((*groups)[0].label, "epsilon = 2, a = 1, b = 1, c = 1");
+  EXPECT_EQ((*groups)[1].label, "epsilon = 4, a = 1, b = 1, c = 1");
+  EXPECT_EQ((*groups)[2].label, "epsilon = 2, a = 2, b = 2, c = 2");
+
+  // The third has nothing to draw: the others are told apart by what they differ in.
+  std::ofstream(home_ / "c" / "trace.jsonl") << "{\"round\":1,\"metrics\":{\"accuracy\":1}}\n";
+  groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"});
+  const auto plot = PlotRuns(*groups, {});
+  ASSERT_TRUE(plot.ok());
+  ASSERT_EQ(plot->chart.curves.size(), 2u);
+  EXPECT_EQ(plot->chart.curves[0].label, "epsilon = 2");
+  EXPECT_EQ(plot->chart.curves[1].label, "epsilon = 4");
+  EXPECT_EQ(plot->left_out, std::vector<std::string>{"epsilon = 2, a = 2, b = 2, c = 2"});
+  groups = GroupRuns({home_ / "a", home_ / "b", home_ / "c"}, {"algorithm.a", "privacy.epsilon"});
+  EXPECT_EQ(PlotRuns(*groups, {})->chart.curves[0].label, "a = 1, epsilon = 2") << "as it was asked for";
+}
+
+TEST_F(ChartTest, LabelsHaveMoreThanFourKeysWhereItTakesMore) {
+  std::vector<fs::path> folders;
+  for (int k = 0; k < 7; ++k) {  // run k differs from the first in one key of its own
+    const std::string name = fmt::format("r{}", k);
+    folders.push_back(Run(name, 1, 2, 0));
+    std::ofstream config(folders.back() / "config.toml", std::ios::app);
+    config << "[algorithm]\n";
+    for (int j = 1; j < 7; ++j) config << "k" << j << " = " << (j == k ? 1 : 0) << "\n";
+  }
+  const auto groups = GroupRuns(folders);
+  ASSERT_TRUE(groups.ok());
+  std::set<std::string> labels;
+  for (const RunGroup& g : *groups) {
+    labels.insert(g.label);
+    EXPECT_EQ(g.label.find('('), std::string::npos) << g.label << ": the settings tell it, not its name";
+  }
+  EXPECT_EQ(labels.size(), 7u);
+}
+
+TEST(Chart, LongLegendsAreBrokenAndNotCut) {
+  Chart chart;
+  const std::string same =
+      "one key = 1, another key = 2, a third key = 3, a fourth key = 4, a fifth key = 5, ";
+  for (const char* last : {"last = 1", "last = 2"})
+    chart.curves.push_back({same + last, {1, 2}, {1, 2}, {}, {}, 1});
+  const std::string svg = ChartSvg(chart);
+  EXPECT_EQ(MarkupProblem(svg), "");
+  for (const char* last : {"last = 1<title>", "last = 2<title>"})
+    EXPECT_NE(svg.find(last), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("…"), std::string::npos);
+}
+
 TEST_F(ChartTest, OnlyRoundsThatAllSeedsHaveAreAveraged) {
   Run("a", 1, 2, 0);
   std::ofstream(home_ / "a" / "trace.jsonl")
@@ -213,6 +279,41 @@ TEST_F(ChartTest, AReportIsOneFileThatNeedsNothing) {
         "ε certified", "What differs", "tacit train", "tacit verify", "1.2.3", "prefers-color-scheme",
         "@media print", "PRIVACY CERTIFICATE", "budget ε = 4", "smallest to largest", "&lt;b&gt;x&lt;/b&gt;"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(ChartTest, AReportStatesStepSizes) {
+  const auto step = [&](const char* name, const char* algorithm, const char* more, const std::string& trace) {
+    Run(name, 1, 2, 0, algorithm);
+    std::ofstream(home_ / name / "config.toml", std::ios::app) << "[algorithm]\n" << more;
+    if (!trace.empty()) std::ofstream(home_ / name / "trace.jsonl") << trace;
+    return home_ / name;
+  };
+  const auto groups = GroupRuns(
+      {step("a", "primal-dual", "", "{\"round\":1,\"step_size\":0.25}\n{\"round\":2,\"step_size\":0.25}\n"),
+       step("b", "zcdp-nfl", "", "{\"round\":1,\"step_size\":0.5}\n{\"round\":4,\"step_size\":0.125}\n"),
+       step("c", "dp-scaffold", "local_rate = 0.0625\nlocal_steps = 3\nbatch = 0\n", ""),
+       step("d", "fcrn", "strong_convexity = 0.75\nsolver_steps = 10\ndesign = \"full\"\n", ""),
+       step("e", "p-admm", "", "")});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kRange});
+  EXPECT_EQ(MarkupProblem(page), "");
+  for (const char* part :
+       {"Step sizes", ">0.25 in every round<", ">0.125 to 0.5<", ">0.0625 at each client, 3 of them<",
+        "μ = 0.75, τ = 10<", ">not traced<", ">peers minimise"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+}
+
+TEST_F(ChartTest, PaperHasCertificatesAndConfigs) {
+  const auto groups = GroupRuns({Run("a", 1, 2, 0)});
+  ASSERT_TRUE(groups.ok());
+  const std::string page = ReportHtml(*groups, {.version = "1", .band = Band::kRange});
+  std::string paper;  // what is not folded
+  for (std::size_t at = page.find("<div class=\"paper\">"); at != std::string::npos;
+       at = page.find("<div class=\"paper\">", at + 1))
+    paper += page.substr(at, page.find("</div>", at) - at);
+  EXPECT_EQ(paper.find("<details"), std::string::npos);
+  for (const char* part : {"Certificate of a", "PRIVACY CERTIFICATE", "Resolved config of a", "epsilon = 2"})
+    EXPECT_NE(paper.find(part), std::string::npos) << part;
 }
 
 TEST_F(ChartTest, AReportOfHostileRunsIsHarmless) {

@@ -27,13 +27,41 @@ std::string Named(const Settings& settings, const std::string& key, const std::v
   return fmt::format("{} = {}", alike > 1 ? key : ShortKey(key), value);
 }
 
-// The keys that a label names: names before figures, `most` of them but every name.
-std::vector<std::string> LabelKeys(std::vector<std::string> keys, std::size_t most) {
-  std::vector<std::string> chosen;
-  for (const char* name : {"algorithm.name", "data.source", "model.name", "algorithm.mode"})
-    if (std::erase(keys, name) > 0) chosen.emplace_back(name);
-  for (const std::string& key : keys)
-    if (chosen.size() < most) chosen.push_back(key);
+// How many labels there are if these keys are named.
+std::size_t DistinctBy(const std::vector<const RunGroup*>& groups, const std::vector<std::string>& keys) {
+  std::set<std::vector<std::string>> seen;
+  for (const RunGroup* g : groups) {
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(Named(g->settings, key, keys));
+    seen.insert(std::move(values));
+  }
+  return seen.size();
+}
+
+// The keys that labels name: every name that differs, then whichever figure tells most groups apart until all
+// that can be told apart are, then others up to four in all. Of equals ε comes first, then rounds.
+std::vector<std::string> LabelKeys(const std::vector<const RunGroup*>& groups) {
+  constexpr std::size_t kUsual = 4;
+  std::vector<Settings> settings;
+  for (const RunGroup* g : groups) settings.push_back(g->settings);
+  std::vector<std::string> chosen, left = DifferingKeys(settings);
+  const std::size_t most = DistinctBy(groups, left);
+  for (const char* first : {"algorithm.name", "data.source", "model.name", "algorithm.mode"})
+    if (std::erase(left, first) > 0) chosen.emplace_back(first);
+  for (const char* first : {"algorithm.rounds", "privacy.epsilon"})
+    if (std::erase(left, first) > 0) left.insert(left.begin(), first);
+  while (DistinctBy(groups, chosen) < most) {
+    std::size_t best = 0, tells = 0;
+    for (std::size_t k = 0; k < left.size(); ++k) {
+      chosen.push_back(left[k]);
+      if (const std::size_t now = DistinctBy(groups, chosen); now > tells) best = k, tells = now;
+      chosen.pop_back();
+    }
+    chosen.push_back(left[best]);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+  }
+  for (const std::string& key : left)
+    if (chosen.size() < kUsual) chosen.push_back(key);
   return chosen;
 }
 
@@ -55,6 +83,25 @@ Spread SpreadOf(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+std::vector<std::string> LabelsOf(const std::vector<const RunGroup*>& groups,
+                                  const std::vector<std::string>& legend) {
+  const std::vector<std::string> keys = legend.empty() ? LabelKeys(groups) : legend;
+  std::vector<std::string> labels;
+  std::map<std::string, std::size_t> count;
+  for (const RunGroup* g : groups) {
+    std::string label;
+    for (const std::string& key : keys) label += (label.empty() ? "" : ", ") + Named(g->settings, key, keys);
+    if (label.empty()) label = g->runs.front().name;
+    ++count[label];
+    labels.push_back(std::move(label));
+  }
+  // Of one label still (a run repeated with the same seed, keys that were asked for): by name.
+  for (std::size_t k = 0; k < groups.size(); ++k)
+    if (const std::string& name = groups[k]->runs.front().name; count[labels[k]] > 1 && labels[k] != name)
+      labels[k] += " (" + name + ")";
+  return labels;
+}
 
 Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders,
                                         const std::vector<std::string>& legend) {
@@ -80,19 +127,10 @@ Result<std::vector<RunGroup>> GroupRuns(const std::vector<fs::path>& folders,
     group->runs.push_back(std::move(run));
     group->traces.push_back(std::move(trace));
   }
-  std::vector<Settings> all;
-  for (const RunGroup& g : groups) all.push_back(g.settings);
-  const std::vector<std::string> keys = legend.empty() ? LabelKeys(DifferingKeys(all), 4) : legend;
-  for (RunGroup& g : groups) {
-    for (const std::string& key : keys)
-      g.label += (g.label.empty() ? "" : ", ") + Named(g.settings, key, keys);
-    if (g.label.empty()) g.label = g.runs.front().name;
-  }
-  // Two groups of one label (a run repeated with the same seed, more differences than are named): by name.
-  std::map<std::string, std::size_t> count;
-  for (const RunGroup& g : groups) ++count[g.label];
-  for (RunGroup& g : groups)
-    if (count[g.label] > 1 && g.label != g.runs.front().name) g.label += " (" + g.runs.front().name + ")";
+  std::vector<const RunGroup*> all;
+  for (const RunGroup& g : groups) all.push_back(&g);
+  const std::vector<std::string> labels = LabelsOf(all, legend);
+  for (std::size_t k = 0; k < groups.size(); ++k) groups[k].label = labels[k], groups[k].legend = legend;
   return groups;
 }
 

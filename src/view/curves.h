@@ -18,11 +18,18 @@ struct RunGroup {
   std::vector<RunSummary> runs;
   std::vector<Trace> traces;
   Settings settings;  // of the first run
+  std::vector<std::string> legend = {};  // the keys that were asked for
 };
 // In the order of the folders; a folder that is named twice counts once. `legend`: the keys that labels name;
-// none: those that differ, four at most.
+// none: as LabelsOf chooses.
 Result<std::vector<RunGroup>> GroupRuns(const std::vector<std::filesystem::path>& folders,
                                         const std::vector<std::string>& legend = {});
+
+// A label for each, no two alike unless their names are. They name `legend`, or what differs among these
+// groups: as many keys as tell apart all that differ, and four where there are so many. So where two differ
+// in one key alone, both name it.
+std::vector<std::string> LabelsOf(const std::vector<const RunGroup*>&,
+                                  const std::vector<std::string>& legend = {});
 
 // What a word on the command line means: rounds → round, bytes → both directions, anything else as it is.
 std::string ColumnName(std::string_view word);

@@ -149,6 +149,10 @@ const char* Mark(Verdict::Kind kind) {
   return "";
 }
 
+constexpr std::string_view kVerdictHeader =
+    "| what is claimed | published | ours | verdict | within error | certified |\n";
+constexpr std::string_view kMissing = "\n## Not reproduced here\n";
+
 std::string RunsText(const FigureRecord& r) {
   std::size_t runs = 0;
   for (const GridPoint& p : r.result.points) runs += p.seeds;
@@ -195,12 +199,7 @@ Result<FigureRecord> StoredFigure(const Figure& figure, const Sweep& sweep, bool
 std::pair<double, double> CertifiedRange(const FigureRecord& r) {
   double low = NAN, high = NAN;
   for (const GridPoint& p : r.result.points)
-    if (const auto at = p.metrics.find("certified_epsilon"); at != p.metrics.end()) {
-      // No seed of n is further from the mean than (n − 1)/√n standard deviations.
-      const Summary& of = at->second;
-      const auto n = static_cast<double>(std::max<std::size_t>(1, of.count));
-      const double v =
-          std::isfinite(of.mean) && of.std > 0 ? of.mean + of.std * (n - 1) / std::sqrt(n) : of.mean;
+    if (const double v = CertifiedAt(p); !std::isnan(v)) {
       low = std::isnan(low) ? v : std::min(low, v);
       high = std::isnan(high) ? v : std::max(high, v);
     }
@@ -213,6 +212,27 @@ std::string CertifiedText(const FigureRecord& r) {
   if (std::isinf(low)) return "∞: nothing is certified";
   if (EpsilonShown(low) == EpsilonShown(high)) return "ε ≤ " + EpsilonShown(high);
   return fmt::format("ε ≤ {} to {}", EpsilonShown(low), EpsilonShown(high));
+}
+
+std::string CertifiedText(const Verdict& v) {
+  if (v.certified.empty()) return "–";
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  for (const double e : v.certified) {
+    if (std::isnan(e)) return "unknown";
+    low = std::min(low, e), high = std::max(high, e);
+  }
+  const std::string first = EpsilonShown(v.certified[0]), last = EpsilonShown(v.certified.back());
+  if (EpsilonShown(low) == EpsilonShown(high)) return std::isinf(high) ? "∞" : "ε ≤ " + first;
+  return v.certified.size() == 2 ? fmt::format("ε ≤ {} / {}", first, last)
+                                 : fmt::format("ε ≤ {} to {}", EpsilonShown(low), EpsilonShown(high));
+}
+
+std::string ErrorText(const Verdict& v) {
+  if (v.kind == Verdict::Kind::kUntested) return "–";
+  if (!v.errors) return "not known";
+  if (std::isinf(*v.errors)) return "no, nothing varies";
+  const std::string by = *v.errors < 10 ? fmt::format("{:.2g}", *v.errors) : fmt::format("{:.0f}", *v.errors);
+  return fmt::format("{}, {} s.e.", v.within_error() ? "yes" : "no", by);
 }
 
 std::string FigureSvg(const FigureRecord& r, ChartSize size) {
@@ -263,25 +283,33 @@ std::string FigureSvg(const FigureRecord& r, ChartSize size) {
 std::string VerdictMarkdown(const FigureRecord& r) {
   std::string out = fmt::format("Certified: {}. Runs: {}.\n\n", CertifiedText(r), RunsText(r));
   if (r.figure.claims.empty()) return out;
-  out += "| what is claimed | published | ours | verdict |\n|---|---|---|---|\n";
+  out += kVerdictHeader;
+  out += "|---|---|---|---|---|---|\n";
   for (std::size_t k = 0; k < r.figure.claims.size(); ++k) {
     const PublishedClaim& c = r.figure.claims[k];
-    out += fmt::format("| {} | {} | {} | {} |\n", MarkdownEscaped(c.text),
+    const Verdict& v = r.verdicts[k];
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", MarkdownEscaped(c.text),
                        c.published.empty() ? "says nothing" : MarkdownEscaped(c.published),
-                       MarkdownEscaped(r.verdicts[k].numbers), Mark(r.verdicts[k].kind));
+                       MarkdownEscaped(v.numbers), Mark(v.kind), ErrorText(v), CertifiedText(v));
   }
   return out;
 }
 
 nlohmann::json ToJson(const FigureRecord& r) {
   nlohmann::json claims = nlohmann::json::array();
-  for (std::size_t k = 0; k < r.figure.claims.size(); ++k)
+  const auto figure = [](double v) { return std::isnan(v) ? nlohmann::json(nullptr) : Number(v); };
+  for (std::size_t k = 0; k < r.figure.claims.size(); ++k) {
+    const Verdict& v = r.verdicts[k];
+    nlohmann::json certified = nlohmann::json::array();
+    for (const double e : v.certified) certified.push_back(figure(e));
     claims.push_back({{"text", r.figure.claims[k].text},
                       {"published", r.figure.claims[k].published},
-                      {"verdict", Name(r.verdicts[k].kind)},
-                      {"numbers", r.verdicts[k].numbers}});
+                      {"verdict", Name(v.kind)},
+                      {"numbers", v.numbers},
+                      {"standard_errors_from_limit", figure(v.errors.value_or(NAN))},
+                      {"certified_epsilon", certified}});
+  }
   const auto [low, high] = CertifiedRange(r);
-  const auto figure = [](double v) { return std::isnan(v) ? nlohmann::json(nullptr) : Number(v); };
   return {{"name", r.figure.name},
           {"quick", r.quick},
           {"sweep", ToJson(r.result)},
@@ -322,7 +350,9 @@ std::vector<GalleryEntry> GalleryEntries(std::string_view page) {
     const std::size_t name = at + kSection.size(), quote = page.find('"', name),
                       end = page.find(kSection, name);
     if (quote == std::string_view::npos) break;
-    GalleryEntry e{std::string(page.substr(name, quote - name)), {}, std::string(page.substr(at, end - at))};
+    std::string_view section = page.substr(at, end - at);
+    section = section.substr(0, section.find(kMissing));
+    GalleryEntry e{std::string(page.substr(name, quote - name)), {}, std::string(section)};
     const std::string link = fmt::format("](#{}) |", e.anchor);
     if (const std::size_t row = page.find(link); row < at) {
       const std::size_t begin = page.rfind('\n', row) + 1;  // after npos: 0
@@ -334,17 +364,46 @@ std::vector<GalleryEntry> GalleryEntries(std::string_view page) {
   return entries;
 }
 
-std::string GalleryMarkdown(const std::vector<GalleryEntry>& entries) {
+std::string GalleryMarkdown(const std::vector<GalleryEntry>& entries,
+                            const std::vector<NotReproduced>& missing) {
   std::string out =
       "# Gallery\n\n"
       "Published figures, run again by `tacit reproduce`, with what was said of them and what came of it. A\n"
       "claim that does not hold is a finding. Certified is what can be proved for the noise that was added,\n"
       "whatever was claimed: of one run alone, not of all runs of a figure together.\n"
       "This page and its pictures are written by `tacit reproduce --gallery`.\n\n"
+      "Ours is a mean over seeds ± one standard deviation. *Within error*: the limit is at most two "
+      "standard\n"
+      "errors (s.e.) of our means away, so that other seeds may decide otherwise; not known with one seed. "
+      "What\n"
+      "choosing the best of a tuned method by its own figure adds is not in it. Certified is of the runs "
+      "that a\n"
+      "row compares; a / b where they differ. Not tested: the points were not run, which most quick "
+      "versions\n"
+      "leave out; `tacit reproduce FIGURE` runs them all.\n\n";
+  std::string older;
+  for (const GalleryEntry& e : entries)
+    if (e.section.find("| what is claimed |") != std::string::npos &&
+        e.section.find(kVerdictHeader) == std::string::npos)
+      older += fmt::format("{}[{}](#{})", older.empty() ? "" : ", ", MarkdownEscaped(e.anchor), e.anchor);
+  if (!older.empty())
+    out +=
+        "Tables of four columns were made by a version that printed neither spreads nor what is certified "
+        "row\n"
+        "by row, and the results behind them are not kept here: " +
+        older + ".\n\n";
+  out +=
       "| figure | claims that hold | do not | not tested | certified | runs "
       "|\n|---|---:|---:|---:|---|---|\n";
   for (const GalleryEntry& e : entries) out += e.line;
+  if (!missing.empty()) out += "\nWhat is missing: [not reproduced here](#not-reproduced-here).\n";
   for (const GalleryEntry& e : entries) out += e.section;
+  if (missing.empty()) return out;
+  out += kMissing;
+  out += "\n| paper | what | because |\n|---|---|---|\n";
+  for (const NotReproduced& m : missing)
+    out += fmt::format("| {} | {} | {} |\n", MarkdownEscaped(m.paper), MarkdownEscaped(m.what),
+                       MarkdownEscaped(m.because));
   return out;
 }
 

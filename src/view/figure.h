@@ -34,6 +34,8 @@ std::string FigureSvg(const FigureRecord&, ChartSize = {640, 340});
 // The smallest and the largest certified ε of the runs; ∞ is possible. NaN: none is known.
 std::pair<double, double> CertifiedRange(const FigureRecord&);
 std::string CertifiedText(const FigureRecord&);  // "ε ≤ 2", "ε ≤ 0.5 to 8", "∞: nothing is certified"
+std::string CertifiedText(const Verdict&);  // "ε ≤ 2", "ε ≤ 2 / 4" of a ratio, "∞"; "–" where nothing was run
+std::string ErrorText(const Verdict&);  // whether it is within error, and by how many standard errors
 
 // The claims with published and own figures, as Markdown, and as JSON.
 std::string VerdictMarkdown(const FigureRecord&);
@@ -49,7 +51,7 @@ GalleryEntry MakeEntry(const FigureRecord&, const std::string& pictures);
 void Put(std::vector<GalleryEntry>&, GalleryEntry);  // in the order of anchors; replaces its like
 std::vector<GalleryEntry> GalleryEntries(
     std::string_view page);  // of GalleryMarkdown; what it cannot read is left out
-std::string GalleryMarkdown(const std::vector<GalleryEntry>&);
+std::string GalleryMarkdown(const std::vector<GalleryEntry>&, const std::vector<NotReproduced>& = {});
 std::string FlatName(const Figure&);  // "primal-dual-fig2"
 
 }  // namespace tacit

@@ -93,6 +93,47 @@ TEST(FigureRecord, SaysWhatIsCertifiedAndNeverLess) {
   EXPECT_EQ(MarkupProblem(FigureSvg(r)), "");
 }
 
+TEST(FigureRecord, ATableOfVerdictsHasErrorAndCertifiedRowByRow) {
+  FigureRecord r = Record({}, {Point({}, {{"certified_epsilon", {2, 0, 1}}})}, {"loss"});
+  using Kind = Verdict::Kind;
+  for (const auto& [v, row] : std::vector<std::pair<Verdict, std::string>>{
+           {{Kind::kHolds, "1 ± 0.1", 0.7, {2}}, "| 1 ± 0.1 | ✓ holds | yes, 0.7 s.e. | ε ≤ 2 |"},
+           {{Kind::kFails, "x", 612.3, {0.5, 8}}, "| x | ✗ does not hold | no, 612 s.e. | ε ≤ 0.5 / 8 |"},
+           {{Kind::kHolds, "x", {}, {HUGE_VAL}}, "| x | ✓ holds | not known | ∞ |"},
+           {{Kind::kHolds, "x", HUGE_VAL, {8, 1, HUGE_VAL}},
+            "| x | ✓ holds | no, nothing varies | ε ≤ 1 to ∞ |"},
+           {{Kind::kUntested, "no run"}, "| no run | not tested | – | – |"},
+           {{Kind::kHolds, "x", {}, {NAN, 1}}, "| x | ✓ holds | not known | unknown |"}}) {
+    r.figure.claims.assign(1, {});
+    r.verdicts = {v};
+    EXPECT_NE(VerdictMarkdown(r).find(row), std::string::npos) << VerdictMarkdown(r);
+  }
+  r.verdicts = {{Kind::kHolds, "x", 0.5, {2, HUGE_VAL}}};
+  const auto claim = ToJson(r)["claims"][0];
+  EXPECT_EQ(claim["standard_errors_from_limit"], 0.5);
+  EXPECT_EQ(claim["certified_epsilon"][1], "inf");
+}
+
+TEST(Gallery, SaysWhatIsMissingAndWhatIsOlder) {
+  FigureRecord r = Record({}, {Point({}, {{"loss", {1, 0, 1}}})}, {"loss"});
+  r.figure.name = "p/a";
+  r.figure.claims.assign(1, {});
+  r.verdicts = {{Verdict::Kind::kUntested, "no run"}};
+  std::vector<GalleryEntry> entries = {MakeEntry(r, "gallery")};
+  std::string page = GalleryMarkdown(entries, {{"p", "Fig. <9>", "its data | are not public"}});
+  EXPECT_NE(page.find("its data \\| are not public |"), std::string::npos) << page;
+  EXPECT_EQ(page.find("<9>"), std::string::npos);
+  EXPECT_EQ(page.find("Tables of four columns"), std::string::npos);
+  // What is missing belongs to no figure: it is not read back with the last.
+  EXPECT_EQ(GalleryMarkdown(GalleryEntries(page)), GalleryMarkdown(entries));
+
+  std::string& old = entries[0].section;
+  const std::string columns = " | within error | certified |";
+  old.replace(old.find(columns), columns.size(), " |");
+  page = GalleryMarkdown(entries);
+  EXPECT_NE(page.find("are not kept here: [p-a](#p-a)."), std::string::npos) << page;
+}
+
 TEST(Gallery, IsMarkdownWithEscapedNames) {
   const FigureRecord r =
       Record({}, {Point({}, {{"loss", {1, 0, 1}}, {"certified_epsilon", {1, 0, 1}}})}, {"loss"});

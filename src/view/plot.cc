@@ -40,19 +40,27 @@ Result<Plot> PlotRuns(const std::vector<RunGroup>& groups, const PlotOptions& o)
   chart.log_y = o.log_y;
   bool banded = false;
   std::vector<std::string> notes;
+  std::vector<const RunGroup*> drawn;
   for (const RunGroup& g : groups) {
     Curve c = CurveOf(g, x, y, o.band);
-    if (!c.note.empty()) notes.push_back(fmt::format("{}: {}", c.label, c.note));
-    const bool shown = std::any_of(c.y.begin(), c.y.end(), [&](double v) { return !o.log_y || v > 0; });
-    if (!shown) {
-      plot.left_out.push_back(g.label);
+    if (std::any_of(c.y.begin(), c.y.end(), [&](double v) { return !o.log_y || v > 0; })) {
+      drawn.push_back(&g);
+      chart.curves.push_back(std::move(c));
       continue;
     }
+    plot.left_out.push_back(g.label);
+    if (!c.note.empty()) notes.push_back(fmt::format("{}: {}", c.label, c.note));
+  }
+  // What is left out has no part in what the others differ in.
+  const std::vector<std::string> labels = LabelsOf(drawn, groups.front().legend);
+  for (std::size_t k = 0; k < drawn.size(); ++k) {
+    Curve& c = chart.curves[k];
+    c.label = labels[k];
     banded |= c.seeds > 1;
+    if (!c.note.empty()) notes.push_back(fmt::format("{}: {}", c.label, c.note));
     chart.description +=
         fmt::format("; {}: {} at the end", c.label,
                     chart.epsilon_y ? EpsilonShown(c.y.back()) : fmt::format("{:.4g}", c.y.back()));
-    chart.curves.push_back(std::move(c));
   }
   if (chart.curves.empty())
     return Fail(Code::kInvalidArgument, "{} {}: no run has a point of it that can be drawn{}", o.y_flag,

@@ -56,6 +56,13 @@ std::string Lines(const std::string& text) {
 std::string Folded(const std::string& summary, const std::string& inside) {
   return fmt::format("<details><summary>{}</summary>\n{}</details>\n", HtmlEscaped(summary), inside);
 }
+// The same, which paper has unfolded: browsers do not print what is folded.
+std::string Paper(const std::string& summary, const std::string& inside) {
+  return fmt::format(
+      "<details class=\"screen\"><summary>{0}</summary>\n{1}</details>\n"
+      "<div class=\"paper\"><h3>{0}</h3>\n{1}</div>\n",
+      HtmlEscaped(summary), inside);
+}
 // What may be wider than the page scrolls, by keyboard too.
 std::string Listing(const std::string& text) {
   return "<pre tabindex=\"0\"><code>" + Lines(text) + "</code></pre>\n";
@@ -87,7 +94,7 @@ std::string Privacy(const std::vector<RunGroup>& groups) {
                         r.certified ? EpsilonShown(*r.certified) : "not yet", fmt::format("{:.3g}", r.delta),
                         EpsilonShown(r.budget), r.unit, Name(r.state)});
       if (const auto text = ReadRunFile(r.folder, "certificate.txt", kLargest); text.ok())
-        certificates += Folded("Certificate of " + r.name, Listing(*text));
+        certificates += Paper("Certificate of " + r.name, Listing(*text));
     }
   return "<p>Claimed is what the method's authors state for such a run; certified is what was proved for the "
          "noise that "
@@ -173,6 +180,44 @@ std::string Attacked(const std::vector<RunGroup>& groups) {
          "</section>\n";
 }
 
+// Of steps inside a round, from public constants; the trace has the step of the round.
+std::string InnerSteps(const Settings& s) {
+  const auto value = [&](const char* key) { return PlainValue(s, key); };
+  const std::string name = value("algorithm.name");
+  if (name == "dp-fedavg" || name == "fedexp" || name == "dp-scaffold")
+    return fmt::format("{} at each client, {} {}", value("algorithm.local_rate"),
+                       value("algorithm.local_steps"),
+                       value("algorithm.batch") == "0" ? "of them" : "passes over its records");
+  if (name == "fcrn" && value("algorithm.design") == "once")
+    return "none: the cubic model is minimised exactly";
+  if (name == "fcrn") {
+    const std::string mu = value("algorithm.strong_convexity"), steps = value("algorithm.solver_steps");
+    return fmt::format("2/(μ(s + 2)) in step s of the solver, μ = {}, τ = {}",
+                       mu.starts_with('-') ? value("model.l2") : mu, steps == "0" ? "that of (9)" : steps);
+  }
+  if (name == "p-admm") return "peers minimise, by a public number of steps";
+  return "none";
+}
+
+// The step sizes in words: most are public constants, whose curves say little.
+std::string Steps(const std::vector<RunGroup>& groups) {
+  TextTable t;
+  t.header = {"run", "step size of a round", "of steps inside a round"};
+  for (const RunGroup& g : groups) {
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    for (const Trace& trace : g.traces)
+      for (const double v : ColumnOf(trace, "step_size"))
+        if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
+    std::string step = PlainValue(g.settings, "algorithm.name") == "p-admm" ? "none" : "not traced";
+    if (low == high)
+      step = Value(low) + " in every round";
+    else if (low < high)
+      step = fmt::format("{} to {}", Value(low), Value(high));
+    t.rows.push_back({g.label, step, InnerSteps(g.settings)});
+  }
+  return Wide(ToHtml(t, "Step sizes"), "Step sizes");
+}
+
 std::string Configs(const std::vector<RunGroup>& groups) {
   std::string out;
   if (groups.size() > 1) {
@@ -195,7 +240,7 @@ std::string Configs(const std::vector<RunGroup>& groups) {
   }
   for (const RunGroup& g : groups)
     if (const auto text = ReadRunFile(g.runs.front().folder, "config.toml", kLargest); text.ok())
-      out += Folded("Resolved config of " + g.label + ": every key with its value", Listing(*text));
+      out += Paper("Resolved config of " + g.label + ": every key with its value", Listing(*text));
   return out;
 }
 
@@ -259,7 +304,9 @@ constexpr const char* kStyle =
     "@media "
     "print{body{max-width:none;padding:0;font-size:10pt}:root{--ink:#000;--soft:#444;--paper:#fff;--rule:#"
     "bbb}"
-    "figure,table{break-inside:avoid}details:not([open]){display:none}pre{white-space:pre-wrap}}";
+    "figure,table{break-inside:avoid}details:not([open]),details.screen{display:none}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere}.wide,pre{overflow:visible}th,td{white-space:normal}}"
+    "@media not print{.paper{display:none}}";
 
 }  // namespace
 
@@ -352,7 +399,7 @@ std::string ReportHtml(const std::vector<RunGroup>& groups, const ReportOptions&
   if (charts.empty()) body += "<p>No round was traced.</p>\n";
   body += "<div class=\"plots\">\n";
   for (std::size_t k = 0; k < charts.size(); ++k) body += Pictured(charts[k], fmt::format("p{}-", k));
-  body += "</div>\n</section>\n";
+  body += "</div>\n" + Steps(groups) + "</section>\n";
   body += "<section aria-labelledby=\"privacy\">\n<h2 id=\"privacy\">Privacy</h2>\n" + Privacy(groups) +
           "</section>\n";
   body += Attacked(groups);

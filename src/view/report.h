@@ -16,8 +16,9 @@ struct ReportOptions {
 };
 
 // Learning curves, ε against the budget, noise, step sizes, traffic and participation where they were traced;
-// final figures; claimed and certified ε side by side with the certificates; the resolved configs; and how to
-// run it again. Several experiments are compared. Everything that comes from files is escaped.
+// step sizes in words too; final figures; claimed and certified ε side by side with the certificates; the
+// resolved configs; and how to run it again. Several experiments are compared. Everything that comes from
+// files is escaped.
 std::string ReportHtml(const std::vector<RunGroup>&, const ReportOptions&);
 
 // The charts of such a report, in its order.
