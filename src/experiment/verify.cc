@@ -1699,7 +1699,8 @@ Result<Verification> VerifyFolder(const fs::path& folder) {
                "and the text of certificate.json has the hash");
   });
   std::error_code ec;
-  if (!s.interrupted && fs::exists(folder / "checkpoint", ec))  // a run that ends takes it away
+  // A run that ends takes it away; a peer may keep it for neighbours that are behind.
+  if (!s.interrupted && !s.peer && fs::exists(folder / "checkpoint", ec))
     check.Add("interrupted", "false", "true", "and there is a checkpoint, so it is");
   if (fs::exists(folder / "search.json", ec))
     with("search.json", [&](const std::string& text) {

@@ -46,7 +46,9 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
     EXPECT_EQ(MeanOf(joined, {0, 1, 2}), alone->model);
     return;
   }
-  const Job job = MakeJob(GetParam().text + "\n[serve]\nclients = [\"c0\", \"c1\"]\ndeadline = 60\n",
+  std::string names;
+  for (std::size_t c = 0; c < n; ++c) names += fmt::format("{}\"m{}\"", c == 0 ? "" : ", ", c);
+  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [{}]\ndeadline = 60\n", names),
                           {{"data.header", persons ? "true" : "false"}});
   if (made->privacy.trust == "central") {
     const auto plan = PlanOf(job);

@@ -97,6 +97,19 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(kKinds), [](
   return name;
 });
 
+// One whose neighbours may need its last note keeps it, and is done all the same.
+TEST_F(Peers, WhoDoesNotWaitForNeighboursIsVerifiedToo) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed({{"network.topology", "complete"}, {"network.leave", R"(["2: 6"])"}});
+  linger_ = 0.1;
+  const auto joined = TrainPeers(job, files);
+  ASSERT_TRUE(joined[2].ok()) << joined[2].error().message;
+  EXPECT_TRUE(fs::exists(joined[2]->folder / "checkpoint"));
+  const auto verified = VerifyFolder(joined[2]->folder);
+  ASSERT_TRUE(verified.ok()) << verified.error().message;
+  EXPECT_TRUE(verified->holds()) << verified->findings.front().sentence;
+}
+
 // One who leaves for good is not waited for, and what it has learned until then is its own.
 TEST_F(Peers, GoOnWithoutWhoHasLeft) {
   const auto files = WriteRows(30, 3, kPeers);
