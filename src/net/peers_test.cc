@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(kKinds), [](
 TEST_F(Peers, WhoDoesNotWaitForNeighboursIsVerifiedToo) {
   const auto files = WriteRows(30, 3, kPeers);
   const Job job = Addressed({{"network.topology", "complete"}, {"network.leave", R"(["2: 6"])"}});
-  linger_ = 0.1;
+  linger_ = 0;
   const auto joined = TrainPeers(job, files);
   ASSERT_TRUE(joined[2].ok()) << joined[2].error().message;
   EXPECT_TRUE(fs::exists(joined[2]->folder / "checkpoint"));
@@ -126,6 +126,7 @@ TEST_F(Peers, GoOnWithoutWhoHasLeft) {
 TEST_F(Peers, GoOnAfterStopsBitForBit) {
   const auto files = WriteRows(30, 3, kPeers);
   const Job job = Addressed();
+  linger_ = 3;  // who asked is forgotten by a restart
   const RunResult alone = Alone(job);
   std::vector<std::optional<Result<Joined>>> joined(kPeers);
   std::vector<std::size_t> stops(kPeers);
