@@ -34,10 +34,10 @@ def test_the_private_model_of_all_hospitals_beats_each_alone_with_privacy_and_wi
     federated = found["federated"]["mean"]
     alone, together = claimed()
     assert set(alone) == set(example.HOSPITALS)
-    # Splits are those of the table and noise is fresh: a mean of 20 moves by its std/√20, less than 1.5 points for the
-    # noisiest of the rows; 3 are allowed.
-    assert abs(100 * federated - together) < 3
+    # Splits are fixed and noise is fresh: six of the largest standard deviations that the page states, beyond which a figure
+    # comes with probability below 1e-8; without privacy nothing moves. The smallest gain is as far from 0.
+    assert abs(100 * federated - together) < 6 * 0.33
     for name in example.HOSPITALS:
-        for kind, said in zip(("local", "local without privacy"), alone[name]):
+        for kind, said, spread in zip(("local", "local without privacy"), alone[name], (6 * 1.4, 0.06)):
             assert federated > found[kind][name]["mean"], (name, kind)
-            assert abs(100 * found[kind][name]["mean"] - said) < 3, (name, kind)
+            assert abs(100 * found[kind][name]["mean"] - said) < spread, (name, kind)
