@@ -23,7 +23,11 @@ std::string DigestOf(const Rows* rows) {
 
 class Releases {
  public:
-  explicit Releases(SessionOptions o) : session_(Value(ProgramSession::Open(std::move(o)))) {}
+  Releases(SessionOptions o, const Rows* rows) {
+    const nb::gil_scoped_release free;  // rows are digested, noise is searched for, files are written
+    o.digest = DigestOf(rows);
+    session_ = Value(ProgramSession::Open(std::move(o)));
+  }
 
   Sum Release(std::uint32_t client, const Matrix& gradients, std::optional<double> sigma) {
     auto out = std::make_unique<Vec>();
@@ -36,6 +40,10 @@ class Releases {
     const std::size_t size = out->size();
     const nb::capsule owner(out.release(), [](void* p) noexcept { delete static_cast<Vec*>(p); });
     return {data, {size}, owner};
+  }
+  void Close() const {
+    const nb::gil_scoped_release free;
+    Check(session_->Close());
   }
   ProgramSession& session() const { return *session_; }
 
@@ -61,8 +69,8 @@ void AddReleases(nb::module_& m) {
                                  .mechanism = std::move(mechanism),
                                  .folder = std::move(folder),
                                  .ledger = std::move(ledger),
-                                 .data = std::move(data),
-                                 .digest = DigestOf(rows)});
+                                 .data = std::move(data)},
+                                rows);
           },
           nb::arg("records"), nb::arg("dimension"), nb::arg("clip"), nb::arg("epsilon"), nb::arg("delta"),
           nb::arg("rounds"), nb::arg("mechanism"), nb::arg("folder"), nb::arg("ledger"), nb::arg("data"),
@@ -72,7 +80,7 @@ void AddReleases(nb::module_& m) {
       .def_prop_ro("epsilon", [](const Releases& r) { return r.session().Epsilon(); })
       .def_prop_ro("used", [](const Releases& r) { return r.session().Used(); })
       .def_prop_ro("certificate", [](const Releases& r) { return r.session().Certificate().dump(2); })
-      .def("close", [](const Releases& r) { Check(r.session().Close()); });
+      .def("close", &Releases::Close);
 }
 
 }  // namespace tacit::python

@@ -247,11 +247,16 @@ void AddRuns(nb::module_& m) {
       },
       nb::arg("certificate"));
   m.def(
-      "verify_folder", [](const std::string& f) { return ToText(Value(VerifyFolder(f))); },
+      "verify_folder",
+      [](const std::string& f) {
+        const nb::gil_scoped_release free;
+        return ToText(Value(VerifyFolder(f)));
+      },
       nb::arg("folder"));
   m.def(
       "verify_certificate",
       [](const std::string& c) {
+        const nb::gil_scoped_release free;
         return ToText(Value(Verify(Value(ParseCertificate(c, "certificate")), "certificate")));
       },
       nb::arg("certificate"));

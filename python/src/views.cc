@@ -35,6 +35,7 @@ std::vector<RunGroup> Groups(const Paths& folders, const Paths& legend) {
 
 Plot Draw(const Paths& runs, const std::string& x, const std::string& y, bool log_x, bool log_y,
           const std::string& band, const std::string& title, const Paths& legend) {
+  const nb::gil_scoped_release free;
   const PlotOptions o{.x = x,
                       .y = y,
                       .title = title,
@@ -50,8 +51,11 @@ Plot Draw(const Paths& runs, const std::string& x, const std::string& y, bool lo
 nb::bytes PictureOf(const Plot& p, const std::string& kind, int width, int height) {
   if (kind != "png" && kind != "pdf")
     throw EngineError(Fail(Code::kInvalidArgument, "{}: a picture is svg, png or pdf", kind));
-  const std::string bytes =
-      Value(ChartByGnuplot(p.chart, kind == "png" ? Picture::kPng : Picture::kPdf, {width, height}));
+  std::string bytes;
+  {
+    const nb::gil_scoped_release free;
+    bytes = Value(ChartByGnuplot(p.chart, kind == "png" ? Picture::kPng : Picture::kPdf, {width, height}));
+  }
   return nb::bytes(bytes.data(), bytes.size());
 }
 
@@ -135,6 +139,7 @@ void AddViews(nb::module_& m) {
   m.def(
       "report",
       [](const Paths& runs, const std::string& band) {
+        const nb::gil_scoped_release free;
         return ReportHtml(Groups(runs, {}), {.version = TACIT_VERSION, .band = Value(BandNamed(band))});
       },
       nb::arg("runs"), nb::arg("band"));

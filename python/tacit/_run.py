@@ -83,6 +83,14 @@ class Certificate(Mapping[str, Any]):
     """What a run promises, and what that follows from: the content of ``certificate.json``.
 
     ``verify()`` works the figures out again from what the certificate says was released.
+
+    >>> import tacit
+    >>> run = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, keep=False, progress=False)
+    >>> c = run.certificate
+    >>> c.epsilon <= 2.0, c.delta, c.unit, c["privacy"]["adjacency"]
+    (True, 1e-05, 'record', 'replace-one')
+    >>> c.verify()["holds"]
+    True
     """
 
     def __init__(self, text: str, folder: Optional[Path] = None):
@@ -145,6 +153,11 @@ class Trace(Mapping[str, np.ndarray]):
     """The trace of a run as columns: ``trace["epsilon"]`` is an array.
 
     The arrays are views of the engine's memory, read-only and never copied; ``to_pandas()`` keeps them so.
+
+    >>> import tacit
+    >>> trace = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, keep=False, progress=False, oracle=True).trace
+    >>> int(trace["round"][-1]), trace["loss"].flags.writeable
+    (5, False)
     """
 
     def __init__(self, native: _tacit.Trace):
@@ -232,7 +245,17 @@ class Page:
 
 
 class Run:
-    """A run: its model, trace, plan, certificate and ledger. ``folder`` is where it is kept, or ``None``."""
+    """A run: its model, trace, plan, certificate and ledger. ``folder`` is where it is kept, or ``None``.
+
+    >>> import tacit
+    >>> run = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, progress=False)
+    >>> run.rounds, run.model.shape, run.epsilon <= 2.0
+    (5, (50,), True)
+    >>> run.ledger[0]["state"], run.config.get("privacy.epsilon")
+    ('settled', 2.0)
+    >>> (run.folder / "certificate.json").exists()
+    True
+    """
 
     def __init__(self, folder: Optional[Path], native: Optional[_tacit.Trained]):
         self.folder = folder
@@ -479,7 +502,17 @@ def resume(
 ) -> Run:
     """Goes on with a run that was stopped or killed, as if it had not been.
 
-    A run on rows in memory needs the same rows again.
+    A run on rows in memory needs the same rows again, and with others it is refused.
+
+    >>> import tacit
+    >>> def stop(at):
+    ...     if at["round"] == 3: raise KeyboardInterrupt
+    >>> try:
+    ...     tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=6, progress=stop)
+    ... except tacit.Interrupted as e:
+    ...     stopped = e.run
+    >>> stopped.rounds, tacit.resume(stopped.folder, progress=False).rounds
+    (3, 6)
     """
     rows = None if data is None else as_data(data)
     held = None if test is None else as_data(test)
@@ -506,7 +539,13 @@ def _done(native: _tacit.Trained, interrupted: bool) -> Run:
 
 
 def open_run(folder: PathLike) -> Run:
-    """A run that was kept, also one that still trains."""
+    """A run that was kept, also one that still trains.
+
+    >>> import tacit
+    >>> run = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, progress=False)
+    >>> bool((tacit.open_run(run.folder).model == run.model).all())
+    True
+    """
     path = Path(folder)
     _tacit.summary(str(path))  # complains where there is none
     return Run(path, None)
@@ -551,6 +590,12 @@ def plot(
     :param runs: runs, their folders, or folders that hold runs
     :param x: rounds, epsilon, bytes, …
     :param y: a metric; without it the first of accuracy, optimality, error, loss and epsilon that was traced
+
+    >>> import tacit
+    >>> run = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, progress=False, oracle=True)
+    >>> chart = tacit.plot([run], y="loss")
+    >>> chart.svg()[:4], len(chart.labels)
+    ('<svg', 1)
     """
     folders = _folders(runs)
     if not folders:
@@ -570,6 +615,12 @@ def verify(folder: PathLike) -> "dict[str, Any]":
     """Recomputes the certificate of a run, or of a closed session, and compares it with all else in the folder.
 
     Raises :class:`tacit.MismatchError` with the first figure that does not hold.
+
+    >>> import tacit
+    >>> run = tacit.train(data="synthetic-logistic", epsilon=2.0, rounds=5, progress=False)
+    >>> found = tacit.verify(run.folder)
+    >>> found["holds"], abs(found["epsilon"] - run.epsilon) < 1e-6, "ledger.db" in found["compared"]
+    (True, True, True)
     """
     return _holding(_tacit.verify_folder(os.fspath(folder)))
 
@@ -578,6 +629,19 @@ class Ledger:
     """What all runs on a data set have cost together.
 
     :param file: the ledger file; ``$TACIT_LEDGER``, or ``ledger.db`` below ``output``, unless given
+
+    >>> import numpy as np, tacit
+    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
+    >>> data = tacit.Data(x, x[:, 0] > 0, name="diary")
+    >>> for _ in range(2):
+    ...     run = tacit.train(data=data, epsilon=1.0, rounds=5, progress=False)
+    >>> ledger = tacit.Ledger()
+    >>> 1.0 < ledger.epsilon("diary") < 2.0           # both together
+    True
+    >>> ledger.limit("diary", epsilon=1.5)
+    >>> tacit.train(data=data, epsilon=1.0, rounds=5)
+    Traceback (most recent call last):
+    tacit.errors.BudgetError: data set diary: runs on it have cost ...
     """
 
     def __init__(self, file: Optional[PathLike] = None, *, output: PathLike = "runs"):

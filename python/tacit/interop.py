@@ -30,17 +30,37 @@ def from_opacus(history: Any, adjacency: str = "add-remove") -> Accountant:
 
 
 def from_dp_accounting(event: Any, adjacency: Optional[str] = None) -> Accountant:
-    """An event of ``dp_accounting``, or a list of them, with all it is composed of.
+    """An event of ``dp_accounting``, a list of them, or an accountant with its ``ledger``, with all it is composed of.
 
     ``adjacency``: what the events' noise multipliers are for; add-remove unless given, and replace-one where samples
-    have a fixed size. An event that has no counterpart here raises :class:`tacit.UnsupportedError`.
+    have a fixed size. An event that has no counterpart here raises :class:`tacit.UnsupportedError`, and so does an
+    accountant for other neighbours than added or removed ones, unless ``adjacency`` says what its noise is for:
+    dp-accounting's own accountants do not agree on that.
+
+    >>> class SelfComposedDpEvent:                   # as dp_accounting has it
+    ...     def __init__(self, event, count): self.event, self.count = event, count
+    >>> class GaussianDpEvent:
+    ...     noise_multiplier = 4.0
+    >>> once = Accountant("add-remove", [{"type": "gaussian", "noise_multiplier": 1.0}])
+    >>> from_dp_accounting(SelfComposedDpEvent(GaussianDpEvent(), 16)).epsilon(1e-5) == once.epsilon(1e-5)
+    True
     """
     lines: "list[tuple[dict[str, Any], int]]" = []
     events = event if isinstance(event, (list, tuple)) else [event]
+    others = ""
     for one in events:
+        if hasattr(one, "ledger"):  # an accountant
+            relation = str(getattr(getattr(one, "neighboring_relation", None), "name", "ADD_OR_REMOVE_ONE"))
+            others = others or ("" if relation == "ADD_OR_REMOVE_ONE" else relation)
+            one = one.ledger
         _flatten(one, 1, lines)
     if adjacency is None:
         fixed = any(line["type"] == "fixed-size-gaussian" for line, _ in lines)
+        if others and not (fixed and others == "REPLACE_ONE"):
+            raise UnsupportedError(
+                f"{others}: what noise multipliers are for differs between dp-accounting's accountants for these neighbours; say it "
+                "with adjacency="
+            )
         adjacency = "replace-one" if fixed else "add-remove"
     account = Accountant(adjacency)
     for line, count in lines:

@@ -49,7 +49,17 @@ class Session:
         it costs, and the budget holds for all of them
     :param keep: keep the ledger in a folder below ``output``, and count in the cumulative ledger of the data
 
-    One record of one client, replaced by any other, is hidden by (ε, δ) in all that is released.
+    One record of one client, replaced by any other, is hidden by (ε, δ) in all that is released. A session belongs to the
+    process that opened it: a fork can release and close nothing.
+
+    >>> import numpy as np, tacit
+    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(300, 3))
+    >>> with tacit.Session(tacit.Data(x, clients=np.arange(300) % 3), dimension=3, epsilon=1.0, rounds=2) as session:
+    ...     sums = [session.release(client, session.rows(client)[0]) for client in session]
+    ...     session.release(0, x[:100]).shape, round(session.used, 6)
+    ((3,), 1.0)
+    >>> session.certificate.epsilon <= 1.0, tacit.verify(session.folder)["holds"]
+    (True, True)
     """
 
     def __init__(
@@ -71,6 +81,8 @@ class Session:
             raise ConfigError(f"name = {name!r}: names a folder within output; use no / and no leading dot")
         self.data = as_data(data)
         self.dimension = int(dimension)
+        if not 0 < rounds <= 10_000_000:
+            raise ConfigError(f"rounds = {rounds}: must be from 1 to 10000000")
         clients = self.data.clients or 1
         self._held = [np.flatnonzero(self.data._codes == i) for i in range(clients)]
         self.folder = _folder(output, name) if keep else None
@@ -194,6 +206,14 @@ def minimise(
 
     :param gradient: ``gradient(w, x, y)`` → one gradient a row, as an array or a tensor
     :param average: the part of the last rounds whose iterates are averaged, in [0, 1)
+
+    >>> import numpy as np, tacit
+    >>> x = np.random.default_rng(0).uniform(-1, 1, size=(500, 2)); y = x @ [1.0, -1.0]
+    >>> def gradient(w, x, y):
+    ...     return (x @ w - y)[:, None] * x
+    >>> fit = tacit.minimise(gradient, np.zeros(2), (x, y), epsilon=8.0, rounds=40, rate=1.0, average=0.5, keep=False)
+    >>> bool(np.linalg.norm(fit.model - [1.0, -1.0]) < 0.3), fit.certificate.verify()["holds"]
+    (True, True)
     """
     w = np.array(start, dtype=np.float64)
     step = np.zeros_like(w)

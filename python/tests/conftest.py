@@ -17,10 +17,18 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.delenv("TACIT_LEDGER", raising=False)
 
 
+def _points(seed, count):
+    x = np.random.default_rng(seed).uniform(-1, 1, size=(count, 5))
+    return x, (x @ [1.0, -1.0, 2.0, 0.0, 1.0] > 0).astype(float)
+
+
 @pytest.fixture
 def rows():
     """400 points of a plane with a margin, and who holds them."""
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, size=(400, 5))
-    y = (x @ [1.0, -1.0, 2.0, 0.0, 1.0] > 0).astype(float)
-    return x, y, np.arange(400) % 4
+    return *_points(1, 400), np.arange(400) % 4
+
+
+@pytest.fixture
+def others():
+    """Points of the same kind that nobody holds, to test with."""
+    return _points(2, 200)

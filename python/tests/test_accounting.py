@@ -1,4 +1,6 @@
 import math
+import os
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +84,37 @@ def test_dp_accounting_gives_the_same_epsilon():
     assert high == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
 
 
+def test_accountants_of_dp_accounting_itself():
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting import pld, rdp
+
+    for kind in (pld.PLDAccountant, rdp.RdpAccountant):
+        theirs = kind()
+        theirs.compose(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
+        theirs.compose(dp.GaussianDpEvent(5.0))
+        ours = interop.from_dp_accounting(theirs)
+        assert ours.adjacency == "add-remove"
+        assert ours.epsilon(1e-5) == interop.from_dp_accounting(theirs.ledger).epsilon(1e-5)
+        assert ours.epsilon(1e-5) <= theirs.get_epsilon(1e-5) * (1 + 1e-6)
+        # Moments cannot reach the truth.
+        assert ours.epsilon(1e-5) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3 if kind is pld.PLDAccountant else 0.15)
+    assert interop.from_dp_accounting(pld.PLDAccountant()).epsilon(1e-5) == 0.0
+
+
+def test_accountants_for_other_neighbours_must_say_what_their_noise_is_for():
+    dp = pytest.importorskip("dp_accounting")
+    from dp_accounting import pld, rdp
+
+    replace = rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    replace.compose(dp.SampledWithoutReplacementDpEvent(1000, 10, dp.GaussianDpEvent(1.0)))
+    assert interop.from_dp_accounting(replace).adjacency == "replace-one"
+    other = pld.PLDAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    other.compose(dp.GaussianDpEvent(2.0))
+    with pytest.raises(tacit.UnsupportedError, match="REPLACE_ONE.*adjacency="):
+        interop.from_dp_accounting(other)
+    assert interop.from_dp_accounting(other, adjacency="replace-one").adjacency == "replace-one"
+
+
 def test_dp_accounting_events_without_a_counterpart_are_refused():
     dp = pytest.importorskip("dp_accounting")
     with pytest.raises(tacit.UnsupportedError, match="LaplaceDpEvent on a sample"):
@@ -126,15 +159,23 @@ def test_accountants_of_opacus_itself():
         assert same == pytest.approx(theirs.get_epsilon(delta=1e-5), rel=0.03)
 
 
+def test_what_was_asked_for_is_installed():
+    """Tests that need PyTorch or Opacus are skipped without them, but not where they were to be there."""
+    if os.environ.get("TACIT_BENCH_TORCH", "0") == "0":
+        pytest.skip("TACIT_BENCH_TORCH is not set")
+    import opacus  # noqa: F401
+    import torch  # noqa: F401
+
+
 def test_the_example_shows_the_same_epsilon():
     import importlib.util
-    import os
-    from pathlib import Path
 
     tree = Path(os.environ.get("TACIT_TREE", Path(__file__).resolve().parents[2]))
     spec = importlib.util.spec_from_file_location("same_epsilon", tree / "python/examples/same_epsilon.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     found = example.main()
+    for module, name in [("opacus", "Opacus, PRVAccountant"), ("opacus", "Opacus, RDPAccountant"), ("dp_accounting", "dp-accounting, PLDAccountant")]:
+        assert (name in found) == (importlib.util.find_spec(module) is not None), name
     assert all(e == found["Tacit"] for name, e in found.items() if name.endswith("by Tacit"))
     assert all(found["Tacit"] <= e * (1 + 1e-9) for e in found.values())

@@ -5,15 +5,25 @@ import importlib
 
 import pytest
 
-MODULES = ["tacit", "tacit.errors", "tacit._config", "tacit._data", "tacit._run", "tacit.accounting", "tacit.interop", "tacit.session", "tacit.sklearn"]
+MODULES = ["tacit", "tacit.errors", "tacit._config", "tacit._data", "tacit._run", "tacit.accounting", "tacit.interop", "tacit.session", "tacit.sklearn", "tacit.flower"]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     if name == "tacit.sklearn":
         pytest.importorskip("sklearn")
-    found = doctest.testmod(importlib.import_module(name), verbose=False)
+    found = doctest.testmod(importlib.import_module(name), verbose=False, optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
+
+
+def test_what_people_begin_with_has_an_example():
+    import tacit
+    import tacit.flower
+
+    for name in ("Accountant", "Certificate", "Data", "Ledger", "Plan", "Run", "Session", "Trace", "calibrate", "minimise", "open_run"):
+        assert ">>>" in getattr(tacit, name).__doc__, name
+    for name in ("plan", "plot", "resume", "train", "verify", "flower"):
+        assert ">>>" in getattr(tacit, name).__doc__, name
 
 
 def test_everything_public_is_documented():

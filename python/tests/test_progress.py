@@ -10,10 +10,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_sees_one_line_that_changes_and_is_gone_at_the_end(monkeypatch, rows):
+def test_a_terminal_sees_one_line_that_changes_and_is_gone_at_the_end(monkeypatch, rows, others):
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    tacit.train(data=rows, test=rows[:2], epsilon=2.0, rounds=20, keep=False)
+    tacit.train(data=rows, test=others, epsilon=2.0, rounds=20, keep=False)
     text = terminal.getvalue()
     assert "round 20 of 20, ε 2" in text and "accuracy" in text
     assert "\n" not in text and text.endswith("\r\x1b[K")

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -5,8 +7,8 @@ import tacit
 
 
 @pytest.fixture
-def run(rows):
-    return tacit.train(data=tacit.Data(*rows[:2], clients=rows[2], name="plane"), test=rows[:2], epsilon=2.0, rounds=20)
+def run(rows, others):
+    return tacit.train(data=tacit.Data(*rows[:2], clients=rows[2], name="plane"), test=others, epsilon=2.0, rounds=20)
 
 
 def test_a_folder_is_read_back(run):
@@ -72,8 +74,8 @@ def test_charts_and_reports(run, tmp_path):
     assert "<table>" in run._repr_html_() and "<pre>" in run.certificate._repr_html_()
 
 
-def test_a_run_without_a_folder(rows):
-    run = tacit.train(data=rows, test=rows[:2], epsilon=2.0, rounds=10, keep=False)
+def test_a_run_without_a_folder(rows, others):
+    run = tacit.train(data=rows, test=others, epsilon=2.0, rounds=10, keep=False)
     assert run.folder is None and run.certificate.verify()["holds"]
     assert run.trace["round"][-1] == 10 and "loss" in run.trace
     with pytest.raises(tacit.NotFoundError):
@@ -90,7 +92,42 @@ def test_scores_are_margins(rows):
     np.testing.assert_allclose(scores[:, 0], rows[0] @ run.model, atol=1e-12)
 
 
-def test_the_test_set_must_not_be_the_training_set(rows):
-    data = tacit.Data(*rows[:2])
-    run = tacit.train(data=data, test=data, epsilon=1.0, rounds=2, keep=False)  # declared public by its owner
+def test_the_test_set_must_not_be_the_training_set(rows, others):
+    x, y, _ = rows
+    data, before = tacit.Data(x, y, name="plane"), os.listdir()
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(x)
+    for train, test in [
+        (data, data),
+        (data, (x, y)),
+        (data, tacit.Data(x.copy(), y.copy(), name="another name")),  # by content, not by where or how it is called
+        (tacit.Data(sparse, y), (sparse.copy(), y)),
+    ]:
+        with pytest.raises(tacit.ConfigError, match="is the training data"):
+            tacit.train(data=train, test=test, epsilon=1.0, rounds=2)
+    assert os.listdir() == before
+    run = tacit.train(data=data, test=others, epsilon=1.0, rounds=2, keep=False)
     assert "accuracy" in run.metrics
+
+
+def test_a_run_goes_on_with_its_own_rows_alone(rows, others):
+    x, y, _ = rows
+
+    def stop(at):
+        if at["round"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(tacit.Interrupted) as stopped:
+        tacit.train(data=tacit.Data(x, y, name="plane"), epsilon=1.0, rounds=6, progress=stop)
+    folder = stopped.value.run.folder
+    spent = tacit.Ledger().epsilon("plane")
+    other = x.copy()
+    other[0, 0] += 1
+    for wrong in [(other, y), (x, 1 - y), (x[::-1].copy(), y[::-1].copy())]:
+        with pytest.raises(tacit.ConfigError, match="began with other data"):
+            tacit.resume(folder, data=wrong, progress=False)
+    # A data set that is known by itself: its own account was passed over.
+    tacit.train(data=tacit.Data(other, y, name="other"), epsilon=1.0, rounds=2)
+    with pytest.raises(tacit.ConfigError, match="began with other data"):
+        tacit.resume(folder, data=(other, y), progress=False)
+    assert tacit.Ledger().epsilon("plane") == spent
+    assert tacit.resume(folder, data=(x, y), progress=False).rounds == 6

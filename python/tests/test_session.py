@@ -2,12 +2,15 @@ import json
 import math
 import os
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tacit
+from tacit import _tacit
 
 
 def squared(w, x, y):
@@ -87,7 +90,7 @@ def test_wrong_gradients_cost_nothing(line, gradients, client):
         assert s.epsilon == 0.0
 
 
-@pytest.mark.parametrize("bad", [{"epsilon": -1.0}, {"clip": 0.0}, {"rounds": 0}, {"delta": 1.0}, {"name": "a/b"}])
+@pytest.mark.parametrize("bad", [{"epsilon": -1.0}, {"clip": 0.0}, {"rounds": 0}, {"rounds": 10**7 + 1}, {"rounds": 2**62}, {"delta": 1.0}, {"name": "a/b"}])
 def test_wrong_settings(line, bad):
     with pytest.raises(tacit.ConfigError):
         tacit.Session(line, **{"dimension": 3, "epsilon": 1.0, "keep": False, **bad})
@@ -104,6 +107,89 @@ def test_what_is_released_is_in_the_ledger_before_it_is_seen(line):
     assert tacit.Ledger().epsilon("line") > both
     assert math.isfinite(run.epsilon)
     assert (s.folder / "releases.json").exists()
+
+
+def test_a_fork_releases_nothing(line):
+    s = tacit.Session(tacit.Data(*line[:2], clients=line[2], name="line"), dimension=3, epsilon=1.0, rounds=4)
+    s.release(0, np.zeros((200, 3)))
+    spent = tacit.Ledger().epsilon("line")
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for step in (lambda: s.release(0, np.zeros((200, 3))), s.close):
+            try:
+                step()
+            except tacit.UnsupportedError as e:
+                refused += "another process" in str(e)
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert tacit.Ledger().epsilon("line") == spent and not (s.folder / "releases.json").exists()
+    s.release(0, np.zeros((200, 3)))
+    s.close()
+    assert s.verify()["holds"] and tacit.Ledger().epsilon("line") > spent
+
+
+def test_a_close_that_failed_can_be_done_again(line):
+    s = tacit.Session(line, dimension=3, epsilon=1.0, rounds=4)
+    s.release(0, np.zeros((200, 3)))
+    (s.folder / "releases.json" / "in the way").mkdir(parents=True)
+    for _ in range(2):
+        with pytest.raises(tacit.StorageError):
+            s.close()
+    (s.folder / "releases.json" / "in the way").rmdir()
+    (s.folder / "releases.json").rmdir()
+    s.close()
+    assert s.verify()["holds"]
+
+
+def test_a_certificate_says_whose_records_rows_are_of(line):
+    s = tacit.Session(line, dimension=3, epsilon=1.0, keep=False)
+    assert "for a client is the gradient of one record of that client" in s.certificate["privacy"]["assumes"]
+
+
+@pytest.fixture
+def patient_interpreter():
+    """No thread is made to give way: another runs only where the one that runs lets go."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(3600.0)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_other_threads_go_on_while_the_engine_works(line, patient_interpreter):
+    data = tacit.Data(*line[:2], clients=line[2])
+    run = tacit.train(data=data, epsilon=1.0, rounds=3, model="least-squares", progress=False, oracle=True)
+    folder, certificate = str(run.folder), run.certificate.json
+
+    def session():
+        return _tacit.Releases([200, 200, 200], 3, 1.0, 1.0, 1e-5, 10**6, "lattice_gaussian", "", "", "rows", data._rows)
+
+    for name, call in {
+        "open": session,
+        "close": lambda: closing.pop().close(),
+        "verify": lambda: _tacit.verify_folder(folder),
+        "verify a certificate": lambda: _tacit.verify_certificate(certificate),
+        "plot": lambda: _tacit.plot([folder], "rounds", "loss", False, False, "range", "", []),
+        "report": lambda: _tacit.report([folder], "range"),
+    }.items():
+        closing = []
+        if name == "close":
+            for k in range(60):
+                where = os.path.abspath(f"closing-{k}")
+                os.mkdir(where)
+                closing.append(
+                    _tacit.Releases([200], 3, 1.0, 1.0, 1e-5, 1, "lattice_gaussian", where, os.path.abspath("ledger.db"), "rows", data._rows)
+                )
+        go, ran = threading.Event(), []
+        other = threading.Thread(target=lambda: (go.wait(), ran.append(True)))
+        other.start()
+        go.set()
+        for _ in range(60):  # it is let go in each; whether the other one is quick enough is not ours to say
+            if ran:
+                break
+            call()
+        assert ran, name
+        other.join()
 
 
 def test_the_budget_is_what_holds_from_the_first_release_on(line):

@@ -3,6 +3,9 @@ open, the API reference is made from what is installed, and no link leads nowher
 
 import importlib.util
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,10 @@ def test_tutorials_are_executed_notebooks(page, built):
     if page.stem == "first_model":  # a chart shows inline, and progress did
         kinds = [kind for c in code for o in c.outputs for kind in o.get("data", {})]
         assert "image/svg+xml" in kinds and "text/html" in kinds
+        (trains,) = [c for c in code if "tacit.train(" in c.source]
+        bars = [o.data["text/html"] for o in trains.outputs if "<code>" in o.get("data", {}).get("text/html", "")]
+        assert len(bars) == 1, bars  # one line that changed, and not one a round
+        assert "█" * 30 + " round 60 of 60, ε 2, accuracy " in bars[0]
 
 
 def test_the_site_is_whole(built):
@@ -54,6 +61,35 @@ def test_the_site_is_whole(built):
     api = (out / "api/tacit.html").read_text(encoding="utf-8")
     for name in ("train", "Session", "Accountant", "Certificate", "Ledger"):
         assert f'id="{name}"' in api, name
+
+
+def digest(tree):
+    return subprocess.run([str(tree / "scripts/package-digest")], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_site_is_of_the_package_in_this_tree():
+    """scripts/build-site installs it anew where this differs."""
+    kept = Path(sys.prefix) / "tacit-sources"
+    if not kept.exists():
+        pytest.skip("not installed by scripts/test-python or scripts/build-site")
+    assert kept.read_text().strip() == digest(TREE)
+
+
+def test_a_changed_source_is_another_package(tmp_path):
+    for part in ("CMakeLists.txt", "pyproject.toml", "cmake", "src", "apps/cli/cpu", "apps/cli/cpu_check.cc", "python", "scripts/package-digest"):
+        (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (TREE / part).is_dir() else shutil.copy)(TREE / part, tmp_path / part)
+    before = digest(tmp_path)
+    assert before == digest(TREE)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "python/tests/new.py").write_text("")
+    assert digest(tmp_path) == before
+    for part in ("src/core/result.h", "python/tacit/_run.py", "python/src/runs.cc"):
+        with open(tmp_path / part, "a") as file:
+            file.write("\n")
+        after = digest(tmp_path)
+        assert after != before
+        before = after
 
 
 def test_there_are_five_tutorials_and_all_are_listed():

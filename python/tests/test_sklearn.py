@@ -80,3 +80,11 @@ def test_noise_is_fresh_unless_it_is_asked_to_repeat():
     a, b = (PrivateFederatedClassifier(output=None, random_state=3).fit(x, y) for _ in range(2))
     np.testing.assert_array_equal(a.model_, b.model_)
     assert any("replayable" in c for c in a.certificate_["caveats"])
+
+
+def test_the_version_that_is_asked_for_has_what_is_used():
+    """validate_data and __sklearn_tags__ came with 1.6."""
+    from importlib.metadata import requires
+
+    asked = [r for r in requires("tacit") if r.startswith("scikit-learn")]
+    assert asked and all(r.replace(" ", "").startswith("scikit-learn>=1.6") for r in asked), asked

@@ -1,5 +1,6 @@
 #include "data/memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -87,38 +88,55 @@ Result<Dataset> LoadMemory(const std::string& source, const MemoryOptions& o) {
   if (rows > there)
     return Fail(Code::kInvalidArgument, "data.rows = {}: {} has {} rows after data.skip; lower it", o.rows,
                 source, there);
+  // All is copied first and then checked: whoever offers rows may change them meanwhile, and what was checked
+  // must be what is read.
+  const auto bad = [&](const char* what) {
+    return Fail(Code::kMalformed, "{}: {}; leave the rows alone while a run reads them", source, what);
+  };
   Dataset d;
   d.name = source;
   d.features = m->features;
-  const bool sparse = !m->row_begin.empty();
   const std::size_t end = o.skip + rows;
-  const auto begin_of = [&](std::size_t i) {
-    return sparse ? static_cast<std::size_t>(m->row_begin[i]) : i * m->features;
+  std::size_t first = o.skip * m->features, last = end * m->features;
+  if (!m->row_begin.empty()) {
+    const auto begin = m->row_begin.subspan(o.skip, rows + 1);
+    d.row_begin.assign(begin.begin(), begin.end());  // a negative one is a large one
+    first = d.row_begin.front();
+    last = d.row_begin.back();
+    if (!std::is_sorted(d.row_begin.begin(), d.row_begin.end()) || last > m->column.size())
+      return bad("is no matrix of compressed rows any more");
+    const auto column = m->column.subspan(first, last - first);
+    d.column.assign(column.begin(), column.end());
+    for (std::uint64_t& at : d.row_begin) at -= first;
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t k = d.row_begin[i]; k < d.row_begin[i + 1]; ++k)
+        if (d.column[k] >= d.features || (k > d.row_begin[i] && d.column[k] <= d.column[k - 1]))
+          return bad("has columns by now that are out of range or not ascending");
+  }
+  const auto copy = [](const auto& from, std::size_t at, std::size_t n, auto& to) {
+    const auto part = from.empty() ? from : from.subspan(at, n);
+    to.assign(part.begin(), part.end());
   };
-  const std::size_t first = begin_of(o.skip), last = begin_of(end);
-  d.value.assign(m->value.begin() + static_cast<std::ptrdiff_t>(first),
-                 m->value.begin() + static_cast<std::ptrdiff_t>(last));
-  if (sparse) {
-    d.column.reserve(last - first);
-    for (std::size_t k = first; k < last; ++k) d.column.push_back(static_cast<std::uint32_t>(m->column[k]));
-    d.row_begin.reserve(rows + 1);
-    for (std::size_t i = o.skip; i <= end; ++i) d.row_begin.push_back(begin_of(i) - first);
-  }
-  for (std::size_t i = o.skip; i < end; ++i) {
-    for (std::size_t k = begin_of(i); k < begin_of(i + 1); ++k) {
-      if (std::isinf(m->value[k]))
-        return Fail(Code::kMalformed, "{}: row {}: a value is not finite; correct it or remove the row",
-                    source, i);
-      if (std::isnan(m->value[k])) d.value[k - first] = o.missing;
-    }
-    if (!std::isfinite(m->label[i]))
-      return Fail(Code::kMalformed, "{}: row {}: the label is not finite; correct it or remove the row",
-                  source, i);
-    d.label.push_back(m->label[i]);
-    if (!m->group.empty()) d.group.push_back(m->group[i]);
-    if (!m->person.empty()) d.person.push_back(m->person[i]);
-  }
+  copy(m->value, first, last - first, d.value);
+  copy(m->label, o.skip, rows, d.label);
+  copy(m->group, o.skip, rows, d.group);
+  copy(m->person, o.skip, rows, d.person);
   d.group_name = m->group_name;
+  for (const std::uint32_t g : d.group)
+    if (g >= d.group_name.size()) return bad("has a client without a name by now");
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t from = d.row_begin.empty() ? i * d.features : d.row_begin[i];
+    const std::size_t to = d.row_begin.empty() ? from + d.features : d.row_begin[i + 1];
+    for (std::size_t k = from; k < to; ++k) {
+      if (std::isinf(d.value[k]))
+        return Fail(Code::kMalformed, "{}: row {}: a value is not finite; correct it or remove the row",
+                    source, o.skip + i);
+      if (std::isnan(d.value[k])) d.value[k] = o.missing;
+    }
+    if (!std::isfinite(d.label[i]))
+      return Fail(Code::kMalformed, "{}: row {}: the label is not finite; correct it or remove the row",
+                  source, o.skip + i);
+  }
   return d;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <thread>
 
@@ -61,6 +62,45 @@ TEST(Memory, WhatIsNotARowIsRefused) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(c.why);
     EXPECT_FALSE(OfferedRows::Offer("memory:a", c.rows).ok());
+  }
+}
+
+// Another thread of the program may write to its arrays at any time: what is checked is the copy that is
+// read.
+TEST(Memory, RowsThatChangedSinceTheyWereOfferedAreCheckedAgain) {
+  const struct {
+    const char* why;
+    std::function<void(std::vector<std::int32_t>&, std::vector<std::int64_t>&, std::vector<std::uint32_t>&)>
+        change;
+  } kCases[] = {
+      {"a column too far", [](auto& column, auto&, auto&) { column[1] = 1'000'000'000; }},
+      {"a negative column", [](auto& column, auto&, auto&) { column[0] = -1; }},
+      {"columns fall", [](auto& column, auto&, auto&) { column[2] = 0; }},
+      {"a row past the end", [](auto&, auto& begin, auto&) { begin[2] = 1 << 30; }},
+      {"a row before the beginning", [](auto&, auto& begin, auto&) { begin[0] = -8; }},
+      {"rows out of order", [](auto&, auto& begin, auto&) { begin[1] = 3, begin[2] = 1; }},
+      {"a client without a name", [](auto&, auto&, auto& group) { group[1] = 9; }},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.why);
+    const std::vector<double> v = {1, 2, 3}, y = {1, -1};
+    std::vector<std::int32_t> column = {4, 0, 2};
+    std::vector<std::int64_t> begin = {0, 1, 3};
+    std::vector<std::uint32_t> group = {0, 0};
+    const auto offer = OfferedRows::Offer("memory:a", {.rows = 2,
+                                                       .features = 5,
+                                                       .value = v,
+                                                       .column = column,
+                                                       .row_begin = begin,
+                                                       .label = y,
+                                                       .group = group,
+                                                       .group_name = {"a"}});
+    ASSERT_TRUE(offer.ok());
+    ASSERT_TRUE(LoadMemory("memory:a", {}).ok());
+    c.change(column, begin, group);
+    const auto d = LoadMemory("memory:a", {});
+    ASSERT_FALSE(d.ok());
+    EXPECT_EQ(d.error().code, Code::kMalformed);
   }
 }
 

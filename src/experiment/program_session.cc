@@ -1,5 +1,7 @@
 #include "experiment/program_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -22,6 +24,7 @@ namespace {
 
 using nlohmann::json;
 constexpr Adjacency kAdjacency = Adjacency::kReplaceOne;
+constexpr std::size_t kMostRounds = 10'000'000;  // as of an experiment (algorithm.rounds)
 
 // Releases of one client with the same noise, one after the other.
 struct Stretch {
@@ -48,7 +51,18 @@ struct ProgramSession::State {
   NoiseBuffer noise = {};
   NoiseRng rng = NoiseRng::FromEntropy();
   mutable std::mutex mutex = {};
-  bool closed = false;
+  bool closed = false, written = false;  // nothing is released any more; and Close has done all it has to
+  const pid_t process = ::getpid();
+
+  // A fork has the same generator and the same account: two processes would release with the same noise, and
+  // pay once.
+  Status CheckProcess() const {
+    if (::getpid() == process) return Ok{};
+    return Fail(
+        Code::kUnsupported,
+        "the session was opened by another process, of which this is a fork; release and close where it "
+        "was opened, or open one here");
+  }
 
   // The smallest σ, nearly, with which so many releases keep the budget, every charge rounded up.
   Result<double> Noise() const {
@@ -105,6 +119,8 @@ Result<std::unique_ptr<ProgramSession>> ProgramSession::Open(SessionOptions opti
         "clip = {}, epsilon = {}, rounds = {}, dimension = {}: all must be above 0, and there must be a "
         "client",
         o.clip, o.epsilon, o.rounds, o.dim);
+  if (o.rounds > kMostRounds)
+    return Fail(Code::kInvalidArgument, "rounds = {}: must be at most {}", o.rounds, kMostRounds);
   TACIT_TRY(s->clip, L2Bound::Of(o.clip));
   TACIT_TRY(const Delta delta, Delta::Of(o.delta));
   TACIT_TRY(const tacit::Epsilon epsilon, tacit::Epsilon::Of(o.epsilon));
@@ -134,13 +150,16 @@ Result<std::unique_ptr<ProgramSession>> ProgramSession::Open(SessionOptions opti
 }
 
 ProgramSession::ProgramSession(std::unique_ptr<State> s) : s_(std::move(s)) {}
-ProgramSession::~ProgramSession() = default;
+ProgramSession::~ProgramSession() {
+  if (!s_->CheckProcess().ok()) s_.release();  // SQLite's connections must not be closed by a fork
+}
 
 double ProgramSession::sigma() const { return s_->sigma; }
 
 Result<Vec> ProgramSession::Release(std::uint32_t client, std::span<const double> gradients, std::size_t rows,
                                     std::optional<double> sigma) {
   State& s = *s_;
+  TACIT_OK(s.CheckProcess());
   if (client >= s.o.records.size())
     return Fail(Code::kInvalidArgument, "client {}: there are {}, counted from 0", client,
                 s.o.records.size());
@@ -220,9 +239,9 @@ json ProgramSession::State::Certificate() const {
         {"adjacency", tacit::Name(kAdjacency)},
         {"protects", "one record of one client, in everything that was released for that client"},
         {"assumes",
-         "every row handed over is the gradient of one record, no record has two, and a row depends on no "
-         "other record but through what was released; what the program shows of its rows by other ways is "
-         "not covered"},
+         "every row handed over for a client is the gradient of one record of that client, no record has two "
+         "in one release, and a row depends on no other record but through what was released; what the "
+         "program shows of its rows by other ways is not covered"},
         {"composition",
          "exact Gaussian differential privacy of the whole budget, which counts from the first release on: "
          "what is released next, and when it ends, may depend on what was released"}}},
@@ -240,13 +259,17 @@ json ProgramSession::State::Certificate() const {
 
 Status ProgramSession::Close() {
   State& s = *s_;
+  TACIT_OK(s.CheckProcess());
   const std::lock_guard lock(s.mutex);
-  if (s.closed) return Ok{};
+  if (s.written) return Ok{};
   s.closed = true;
-  if (!s.vault) return Ok{};
-  TACIT_OK(s.run->Settle(*s.book));
-  TACIT_OK(s.data->Settle(s.book->largest_spent()));
-  return WriteWhole(std::filesystem::path(s.o.folder) / "releases.json", s.Certificate().dump(2) + "\n");
+  if (s.vault) {
+    TACIT_OK(s.run->Settle(*s.book));
+    TACIT_OK(s.data->Settle(s.book->largest_spent()));
+    TACIT_OK(WriteWhole(std::filesystem::path(s.o.folder) / "releases.json", s.Certificate().dump(2) + "\n"));
+  }
+  s.written = true;
+  return Ok{};
 }
 
 std::string SessionText(const json& c) {

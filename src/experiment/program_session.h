@@ -29,12 +29,13 @@ struct SessionOptions {
   std::vector<std::size_t> records = {};  // of every client: public
   std::size_t dim = 1;  // of a gradient
   double clip = 1, epsilon = 1, delta = 1e-5;
-  std::size_t rounds = 1;  // releases per client that sigma() is made for
+  std::size_t rounds = 1;  // releases per client that sigma() is made for; at most 1e7
   std::string mechanism = "lattice_gaussian";
   std::string folder = {};  // of the session, which exists; empty: no ledger is kept
   std::string ledger = {}, data = {}, digest = {};  // the cumulative ledger, and what it calls the data
 };
 
+// Belongs to the process that opened it: a fork can release and close nothing.
 class ProgramSession {
  public:
   static Result<std::unique_ptr<ProgramSession>> Open(SessionOptions);
@@ -49,7 +50,8 @@ class ProgramSession {
   double Epsilon() const;
   double Used() const;  // share of the budget that the client with the most has used, in [0, 1]
   nlohmann::json Certificate() const;  // the content of releases.json
-  // Nothing can be released any more; the ledgers keep what was used, and releases.json is written.
+  // Nothing can be released any more; the ledgers keep what was used, and releases.json is written. After an
+  // error it may be called again.
   Status Close();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -105,14 +106,52 @@ TEST_F(Sessions, WhatIsWrongCostsNothing) {
   for (const auto& bad : std::vector<std::function<void(SessionOptions&)>>{
            [](auto& o) { o.epsilon = 0; }, [](auto& o) { o.epsilon = kInf; }, [](auto& o) { o.delta = 0; },
            [](auto& o) { o.delta = 1; }, [](auto& o) { o.clip = 0; }, [](auto& o) { o.clip = kInf; },
-           [](auto& o) { o.rounds = 0; }, [](auto& o) { o.dim = 0; }, [](auto& o) { o.records = {}; },
-           [](auto& o) { o.mechanism = "expose"; }, [](auto& o) { o.mechanism = "none"; }}) {
+           [](auto& o) { o.rounds = 0; }, [](auto& o) { o.rounds = 10'000'001; }, [](auto& o) { o.dim = 0; },
+           [](auto& o) { o.records = {}; }, [](auto& o) { o.mechanism = "expose"; },
+           [](auto& o) { o.mechanism = "none"; }}) {
     SessionOptions o{.records = {3}};
     bad(o);
     const auto refused = ProgramSession::Open(o);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, Code::kInvalidArgument) << refused.error().message;
   }
+}
+
+// Parent and child would add the same noise to different sums, and pay for one.
+TEST_F(Sessions, AForkReleasesNothing) {
+  auto s = Open();
+  ASSERT_TRUE(Ask(*s, 0).ok());
+  const auto durable = [&] { return DataLedger::Read(home_ / "ledger.db")->front().runs.front().mu_squared; };
+  const double before = durable();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool refused = Ask(*s, 0).error().code == Code::kUnsupported &&
+                         Ask(*s, 1).error().code == Code::kUnsupported &&
+                         s->Close().error().code == Code::kUnsupported;
+    s.reset();
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(durable(), before);
+  EXPECT_FALSE(fs::exists(folder_ / "releases.json"));
+  EXPECT_TRUE(Ask(*s, 0).ok());
+  EXPECT_GT(durable(), before);
+  EXPECT_TRUE(s->Close().ok());
+  EXPECT_TRUE(VerifyFolder(folder_)->holds());
+}
+
+TEST_F(Sessions, ACloseThatFailedCanBeDoneAgain) {
+  const auto s = Open();
+  ASSERT_TRUE(Ask(*s, 0).ok());
+  fs::create_directories(folder_ / "releases.json" / "in the way");
+  EXPECT_FALSE(s->Close().ok());
+  EXPECT_FALSE(s->Close().ok()) << "it has not been written yet";
+  EXPECT_EQ(Ask(*s, 0).error().code, Code::kBudget);
+  fs::remove_all(folder_ / "releases.json");
+  ASSERT_TRUE(s->Close().ok());
+  EXPECT_TRUE(VerifyFolder(folder_)->holds());
 }
 
 TEST_F(Sessions, VerifyIfTheyAreAsTheyWere) {

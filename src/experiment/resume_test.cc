@@ -134,6 +134,32 @@ TEST_F(ResumeTest, AFolderThatWasPutBackFromACopyDoesNotGoOn) {
   put_back(copy, early.folder);      // to be refused changes nothing
 }
 
+// Rows that took the place of others would be released, and the others charged.
+TEST_F(ResumeTest, ARunWhoseFileWasReplacedDoesNotGoOn) {
+  const auto rows = [](int sign) {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += fmt::format("{} 1:{} 2:{}\n", i % 2 * 2 - 1, 0.01 * i * sign, i % 3);
+    return text;
+  };
+  const fs::path file = home_ / "rows.svm";
+  std::ofstream(file) << rows(1);
+  const RunResult part = Stopped(ResumeConfig(home_ / "runs", {{"data.source", file.string()},
+                                                               {"data.rows", "40"},
+                                                               {"data.features", "2"},
+                                                               {"data.clients", "4"},
+                                                               {"privacy.noise", "entropy"}}),
+                                 11);
+  ASSERT_FALSE(part.folder.empty());
+  std::ofstream(file) << rows(-1);
+  const auto refused = Resume(part.folder);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("began with other data"), std::string::npos)
+      << refused.error().message;
+  std::ofstream(file) << rows(1);
+  const auto rest = Resume(part.folder);
+  EXPECT_TRUE(rest.ok()) << rest.error().message;
+}
+
 // A process that dies while its ledger is being made leaves an empty one.
 TEST_F(ResumeTest, ARunThatDiedAtItsFirstWriteBeginsAnew) {
   const auto whole = Train(ResumeConfig(home_ / "runs", {}));
@@ -208,9 +234,12 @@ TEST_F(ResumeTest, ChangedDataIsNoticedWhereNoiseIsReplayed) {
                                         {"data.label_column", "2"}};
   const RunResult part = Stopped(ResumeConfig(home_ / "runs", sets), 10);
   write("0.9");
+  // Where the cumulative ledger knows nothing of the run, as after a move to another machine.
+  for (const char* name : {"ledger.db", "ledger.db-wal", "ledger.db-shm"}) fs::remove(home_ / "runs" / name);
   const auto r = Resume(part.folder);
   ASSERT_FALSE(r.ok());
-  EXPECT_NE(r.error().message.find("has changed since the run began"), std::string::npos);
+  EXPECT_NE(r.error().message.find("has changed since the run began"), std::string::npos)
+      << r.error().message;
 }
 
 TEST_F(ResumeTest, OneProcessAtATime) {

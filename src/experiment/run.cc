@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,26 @@ DataSetId IdOf(const Config& c) {
 }
 
 namespace {
+
+// Whether both name the same content: one file, copies of a file, or equal rows in memory.
+bool SameContent(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (IsOffered(a) || IsOffered(b)) return IsOffered(a) && IsOffered(b) && MemoryDigest(a) == MemoryDigest(b);
+  std::error_code ec;
+  if (fs::equivalent(a, b, ec)) return true;
+  const std::uintmax_t size = fs::file_size(a, ec);
+  if (ec || fs::file_size(b, ec) != size || ec) return false;
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  std::ifstream first(a, std::ios::binary), second(b, std::ios::binary);
+  std::vector<char> x(kPart), y(kPart);
+  do {
+    first.read(x.data(), kPart);
+    second.read(y.data(), kPart);
+    if (first.gcount() != second.gcount() || !std::equal(x.begin(), x.begin() + first.gcount(), y.begin()))
+      return false;
+  } while (first && second);
+  return first.eof() && second.eof();
+}
 
 // output/name-20260102T030405[-2], made so that two runs never share one.
 Result<fs::path> MakeFolder(const Config& c) {
@@ -191,12 +212,10 @@ Status Prepare(Session& s, RunResult& r, FolderLock& lock, PublicFacts& real, co
   const bool shape_in_file = !planned.ok() && !config.data.source.empty() &&
                              (config.data.rows == 0 || config.data.features == 0) && is_file &&
                              (IsOffered(config.data.source) || fs::exists(config.data.source, ec));
-  if (is_file && !config.data.test.empty() &&
-      (config.data.test == config.data.source || fs::equivalent(config.data.test, config.data.source, ec)))
+  if (is_file && !config.data.test.empty() && SameContent(config.data.test, config.data.source))
     return Fail(Code::kInvalidArgument,
-                "data.test = \"{}\" is the training data: test data must be public; name another file, or "
-                "set experiment.oracle = true "
-                "for a simulation",
+                "data.test = \"{}\" is the training data: test data must be public; name other data, or set "
+                "experiment.oracle = true for a simulation",
                 config.data.test);
   if (!planned.ok() && !shape_in_file) {
     // A file that is not there is a better complaint than a shape that is not known.

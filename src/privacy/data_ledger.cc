@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS data_runs (
   mu_squared REAL NOT NULL, state TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS data_plans (run TEXT PRIMARY KEY, epsilon REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS data_rounds (run TEXT PRIMARY KEY, rounds INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS run_digests (run TEXT PRIMARY KEY, sha256 TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS plan_limits (
   data INTEGER PRIMARY KEY REFERENCES data_sets(id), epsilon REAL NOT NULL, delta REAL NOT NULL);
 )sql";
@@ -39,6 +40,19 @@ void AddTag(SQLite::Database& db, const std::string& tag, std::int64_t data) {
   add.bind(1, tag);
   add.bind(2, data);
   add.exec();
+}
+
+// Whether a run that was begun on the set `data` would go on with other rows. Files of earlier versions keep
+// no digest of a run, but that of a set has been kept from the run's first release on.
+bool BeganWithOthers(SQLite::Database& db, const std::string& run, std::int64_t data,
+                     const std::string& digest) {
+  if (digest.empty()) return false;
+  SQLite::Statement own(db, "SELECT sha256 FROM run_digests WHERE run = ?");
+  own.bind(1, run);
+  if (own.executeStep()) return own.getColumn(0).getString() != digest;
+  SQLite::Statement any(db, "SELECT 1 FROM tags WHERE data = ? AND tag LIKE 'sha256:%' LIMIT 1");
+  any.bind(1, data);
+  return any.executeStep() && FindTag(db, "sha256:" + digest) != data;
 }
 
 std::int64_t FindOrAdd(SQLite::Database& db, const DataSetId& id) {
@@ -152,11 +166,11 @@ struct DataLedger::State {
   MuSquared durable{0.0};
   std::int64_t rounds = 0;
 
-  void Write(MuSquared figure, const char* run_state) {
-    SQLite::Statement put(db, "UPDATE data_runs SET mu_squared = ?, state = ? WHERE run = ?");
+  void Raise(MuSquared figure) {  // in the file it never falls, whoever else wrote it
+    SQLite::Statement put(
+        db, "UPDATE data_runs SET mu_squared = max(mu_squared, ?), state = 'open' WHERE run = ?");
     put.bind(1, figure.value());
-    put.bind(2, run_state);
-    put.bind(3, run);
+    put.bind(2, run);
     put.exec();
   }
 };
@@ -175,13 +189,18 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
     db.exec(kSchema);
     state->run = info.run;
     state->planned = info.plan_epsilon.has_value();
-    state->data = FindOrAdd(db, id);
-    const std::optional<Limit> limit = LimitOf(db, state->data);
     SQLite::Statement known(db, "SELECT data, adjacency, unit, mu_squared FROM data_runs WHERE run = ?");
     known.bind(1, info.run);
     const bool again = known.executeStep();
+    if (again && BeganWithOthers(db, info.run, known.getColumn(0).getInt64(), id.digest))
+      return Fail(
+          Code::kInvalidArgument,
+          "ledger {}: run {} began with other data than it is given now, and is charged to those; give "
+          "it the data it began with, unchanged, or start a new run",
+          file.string(), info.run);
+    state->data = again ? known.getColumn(0).getInt64() : FindOrAdd(db, id);
+    const std::optional<Limit> limit = LimitOf(db, state->data);
     if (again) {
-      state->data = known.getColumn(0).getInt64();
       if (known.getColumn(1).getString() != Name(info.adjacency) ||
           known.getColumn(2).getString() != info.unit)
         return Fail(Code::kInvalidArgument,
@@ -202,7 +221,7 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
       if (state->rounds < 0)
         return Fail(Code::kMalformed, "ledger {}: run {} has released {} rounds by it; the file was changed",
                     file.string(), info.run, state->rounds);
-      state->Write(state->durable, "open");
+      state->Raise(state->durable);
     }
     if (limit) {
       SQLite::Statement other(
@@ -237,6 +256,12 @@ Result<std::unique_ptr<DataLedger>> DataLedger::Open(const std::filesystem::path
       if (info.plan_epsilon) state->durable = MuSquared::Proven(kInf);
       add.bind(7, state->durable.value());
       add.exec();
+      if (!id.digest.empty()) {
+        SQLite::Statement keep(db, "INSERT OR REPLACE INTO run_digests VALUES (?, ?)");
+        keep.bind(1, info.run);
+        keep.bind(2, id.digest);
+        keep.exec();
+      }
       if (info.plan_epsilon) {
         SQLite::Statement keep(db, "INSERT INTO data_plans VALUES (?, ?)");
         keep.bind(1, info.run);
@@ -258,7 +283,7 @@ Status DataLedger::Reserve(MuSquared up_to) {
   try {
     SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
     TACIT_OK(CheckLimit(LimitOf(s.db, s.data), SpentByOthers(s.db, s.data, s.run), up_to));
-    s.Write(up_to, "open");
+    s.Raise(up_to);
     transaction.commit();
   } catch (const SQLite::Exception& e) {
     return SqliteTrouble(s.file, "reserving budget", e);
@@ -273,7 +298,16 @@ Status DataLedger::Settle(MuSquared spent) {
   if (s.planned) spent = MuSquared::Proven(kInf);  // as a whole, whatever was released of it
   try {
     SQLite::Transaction transaction(s.db, SQLite::TransactionBehavior::IMMEDIATE);
-    s.Write(spent, "settled");
+    // What this process reserved falls to what it spent; what another has reserved since, does not.
+    SQLite::Statement put(
+        s.db,
+        "UPDATE data_runs SET mu_squared = CASE WHEN mu_squared > ? THEN max(mu_squared, ?) "
+        "ELSE ? END, state = 'settled' WHERE run = ?");
+    put.bind(1, s.durable.value());
+    put.bind(2, spent.value());
+    put.bind(3, spent.value());
+    put.bind(4, s.run);
+    put.exec();
     transaction.commit();
   } catch (const SQLite::Exception& e) {
     return SqliteTrouble(s.file, "settling", e);
@@ -393,6 +427,30 @@ Status DataLedger::SetLimit(const std::filesystem::path& file, const std::string
       keep.bind(3, plans->delta.value());
       keep.exec();
     }
+    transaction.commit();
+    return Ok{};
+  } catch (const SQLite::Exception& e) {
+    return SqliteTrouble(file, "setting a limit", e);
+  }
+}
+
+Status DataLedger::HoldTo(const std::filesystem::path& file, const DataSetId& id, Epsilon epsilon,
+                          Delta delta) {
+  try {
+    internal::MakeFolderOf(file);
+    State state(file);
+    internal::MakeDurable(state.db);
+    SQLite::Transaction transaction(state.db, SQLite::TransactionBehavior::IMMEDIATE);
+    state.db.exec(kSchema);
+    const std::int64_t data = FindOrAdd(state.db, id);
+    const std::optional<Limit> there = LimitOf(state.db, data);
+    SQLite::Statement put(state.db, "UPDATE data_sets SET limit_epsilon = ?, limit_delta = ? WHERE id = ?");
+    put.bind(1, epsilon.value());
+    put.bind(2, delta.value());
+    put.bind(3, data);
+    put.exec();
+    if (there && there->mu_squared <= LimitOf(state.db, data)->mu_squared)
+      return Ok{};  // and nothing is written
     transaction.commit();
     return Ok{};
   } catch (const SQLite::Exception& e) {

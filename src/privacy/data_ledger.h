@@ -54,14 +54,15 @@ class DataLedger {
     std::optional<double> plan_epsilon = std::nullopt;  // pays by a plan that costs this at delta
   };
   // Registers a run that plans to cost `planned` at most. Refuses, before anything is spent, where the data
-  // set's limit leaves less than that. A run that is registered already goes on with its figure. A plan
-  // counts as a whole from here on, durably, and `planned` is not looked at.
+  // set's limit leaves less than that. A run that is registered already goes on with its figure, and is
+  // refused with data of another digest than it began with. A plan counts as a whole from here on, durably,
+  // and `planned` is not looked at.
   static Result<std::unique_ptr<DataLedger>> Open(const std::filesystem::path& file, const DataSetId&,
                                                   const RunInfo&, MuSquared planned);
   ~DataLedger();
-  // Durable when it returns; never falls; refuses past the limit.
+  // Durable when it returns; never falls, in the file either; refuses past the limit.
   Status Reserve(MuSquared up_to);
-  // The run ended having spent exactly this.
+  // The run ended having spent exactly this; a figure above what was reserved here, another's, stays.
   Status Settle(MuSquared spent);
 
   // As SqliteVault's, and apart from the run's folder: a folder that was put back as it once was, with its
@@ -80,6 +81,9 @@ class DataLedger {
   };
   static Status SetLimit(const std::filesystem::path& file, const std::string& name, std::optional<Epsilon>,
                          Delta, std::optional<PlanLimit> plans = std::nullopt);
+  // The same for the data set that a run with this id would be on, and only downwards: a limit that allows
+  // less stays.
+  static Status HoldTo(const std::filesystem::path& file, const DataSetId&, Epsilon, Delta);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "privacy/data_ledger.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -85,6 +86,48 @@ TEST_F(DataLedgerTest, ACopyUnderAnotherNameIsTheSameData) {
   EXPECT_EQ(sets[0].runs.size(), 4u);
 }
 
+// To charge other rows to the data it began with would leave these without a charge.
+TEST_F(DataLedgerTest, ARunGoesOnWithTheDataItBeganWith) {
+  const auto refused = [&](const char* run, DataSetId id) {
+    const auto again = Open(run, 1.0, std::move(id));
+    ASSERT_FALSE(again.ok());
+    EXPECT_EQ(again.error().code, Code::kInvalidArgument);
+    EXPECT_NE(again.error().message.find("began with other data"), std::string::npos)
+        << again.error().message;
+    EXPECT_EQ(again.error().message.find("def"), std::string::npos) << "a digest is never shown";
+  };
+  ASSERT_TRUE(Open("a", 1.0, {"heart.csv", "abc"}).ok());
+  EXPECT_TRUE(Open("a", 1.0, {"heart.csv", "abc"}).ok());
+  EXPECT_TRUE(Open("a", 1.0, {"moved.csv", "abc"}).ok()) << "the same rows by another name";
+  refused("a", {"heart.csv", "def"});      // the file was replaced
+  Spend("b", 0.25, {"lung.csv", "def"});
+  refused("a", {"heart.csv", "def"});      // by another data set that is known
+  Spend("c", 0.25, {"heart.csv", "ghi"});      // a new run on the file that was replaced
+  refused("a", {"heart.csv", "ghi"});
+  EXPECT_EQ(Read().size(), 2u) << "to be refused adds nothing";
+  ASSERT_TRUE(Open("d", 1.0, {"synthetic", ""}).ok());
+  EXPECT_TRUE(Open("d", 1.0, {"synthetic", ""}).ok());
+
+  // Files of earlier versions know the digests of data sets only.
+  SQLite::Database(file_.string(), SQLite::OPEN_READWRITE).exec("DROP TABLE run_digests");
+  EXPECT_TRUE(Open("a", 1.0, {"heart.csv", "abc"}).ok());
+  refused("a", {"heart.csv", "jkl"});
+  refused("a", {"heart.csv", "def"});
+}
+
+// Two processes with the same run, as after a fork: neither takes back what the other has made durable.
+TEST_F(DataLedgerTest, WhatAnotherProcessReservedNeverFalls) {
+  auto first = Open("a", 1.0), second = Open("a", 1.0);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE((*first)->Reserve(MuSquared{0.5}).ok());
+  ASSERT_TRUE((*second)->Reserve(MuSquared{0.25}).ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.5);
+  ASSERT_TRUE((*second)->Settle(MuSquared{0.125}).ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.5);
+  ASSERT_TRUE((*first)->Settle(MuSquared{0.375}).ok());
+  EXPECT_EQ(Read()[0].runs[0].mu_squared, 0.375) << "its own reservation does";
+}
+
 TEST_F(DataLedgerTest, TheLimitIsKeptBeforeAndDuringARun) {
   const Delta delta = Delta::Proven(1e-5);
   const double mu2 = std::pow(GdpMu(Epsilon::Proven(1.0), delta).value(), 2);
@@ -105,6 +148,26 @@ TEST_F(DataLedgerTest, TheLimitIsKeptBeforeAndDuringARun) {
   ASSERT_TRUE(DataLedger::SetLimit(file_, "heart", std::nullopt, delta).ok());
   EXPECT_TRUE((*c)->Reserve(MuSquared::Proven(0.3 * mu2)).ok());
   EXPECT_FALSE(Read()[0].limit_epsilon.has_value());
+}
+
+TEST_F(DataLedgerTest, ALimitThatIsHeldToOnlyFalls) {
+  const Delta delta = Delta::Proven(1e-5);
+  const auto hold = [&](double epsilon) {
+    return DataLedger::HoldTo(file_, {"moved.csv", "abc"}, Epsilon::Proven(epsilon), delta).ok();
+  };
+  Spend("a", 0.01, {"heart.csv", "abc"});
+  ASSERT_TRUE(hold(2.0));
+  ASSERT_EQ(Read().size(), 1u) << "known by its digest";
+  EXPECT_EQ(Read()[0].limit_epsilon, 2.0);
+  ASSERT_TRUE(hold(3.0));
+  EXPECT_EQ(Read()[0].limit_epsilon, 2.0);
+  ASSERT_TRUE(hold(1.0));
+  EXPECT_EQ(Read()[0].limit_epsilon, 1.0);
+  // The same ε at a smaller δ allows less.
+  ASSERT_TRUE(DataLedger::SetLimit(file_, "heart.csv", Epsilon::Proven(1.0), Delta::Proven(1e-9)).ok());
+  ASSERT_TRUE(hold(1.0));
+  EXPECT_EQ(Read()[0].limit_delta, 1e-9);
+  EXPECT_FALSE(Open("b", 1.0, {"heart.csv", "abc"}).ok());
 }
 
 TEST_F(DataLedgerTest, AdjacenciesAreNeverAdded) {
