@@ -64,7 +64,8 @@ Result<SiteResult> TakePart(const Job&, Plan, const Enrolment&, const std::funct
 // need nothing more from this peer. Model, certificate and result are written to the folder.
 Result<SiteResult> TakePlace(const Job&, Plan, const Enrolment&,
                              const std::function<Result<bool>(PeerSite&)>& attend);
-// What peers know a job by: 64 hexadecimal digits of all that shapes it, without the names of anybody's files.
+// What peers know a job by: 64 hexadecimal digits of all that shapes it, without the names of anybody's
+// files.
 std::string NameOf(const Job&, const Plan&);
 
 }  // namespace tacit
