@@ -205,10 +205,10 @@ struct JoinArguments {
 // from: who offers the job.
 Result<int> Review(const Common& common, const Offer& offer, const std::string& from, const Policy& policy,
                    const std::string& own) {
-  const Status allowed = CheckOffer(policy, offer.job);
+  if (const Status allowed = CheckOffer(policy, offer.job); !allowed.ok()) return allowed.error();
   TACIT_TRY(const Plan plan, PlanOf(offer.job));
   TACIT_TRY(const std::uint32_t place, ClientOf(offer.job, own));
-  const Status agreed = allowed.ok() ? CheckPolicy(policy, offer.job, plan) : allowed;
+  const Status agreed = CheckPolicy(policy, offer.job, plan);
   if (common.json) {
     PrintJson({{"job", offer.id},
                {"client", own},

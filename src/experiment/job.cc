@@ -210,12 +210,20 @@ Result<std::uint32_t> ClientOf(const Job& job, const std::string& name) {
   return Fail(Code::kNotFound, "{}: is not among the clients of this job; ask its server to list it", name);
 }
 
+namespace {
+Error NoServer(const Job& job) {
+  return Fail(Code::kInvalidArgument, "algorithm.name = \"{}\": has no server; use `tacit peer`",
+              job.config.algorithm.name);
+}
+}  // namespace
+
 Result<RunResult> Coordinate(const Job& job, Link& link, const fs::path& folder, const TrainHooks& hooks) {
   Config config = job.config;
   config.experiment.checkpoint = 0;  // clients keep their last answer only: no round is asked for anew
   Apart apart{.link = &link, .facts = {}, .plan = {}, .folder = folder};
   TACIT_TRY(apart.facts, FactsOf(job));
   TACIT_TRY(apart.plan, PlanOf(job));
+  if (apart.plan.network) return NoServer(job);
   TrainHooks here = hooks;
   if (job.noise_seed != 0) here.noise_seed = job.noise_seed;
   return Execute(config, here, apart);
@@ -307,6 +315,7 @@ double SpentOf(const Session& s) {
 
 Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
                             const std::function<Status(Site&)>& serve) {
+  if (plan.network) return NoServer(job);
   const TrainHooks hooks;
   Session s{.config = job.config, .hooks = hooks};
   FolderLock lock;

@@ -33,10 +33,7 @@ Status OwnRounds::GoOn(Result<Standing> found) {
                 "{}: {} answers have left by the ledger, and the checkpoint knows of {}: it is gone or an "
                 "older one, and rounds would be released again; put the newest back, or leave this job",
                 File().string(), left, at_.rounds_done);
-  if (at_.rounds_done == 0) {
-    s_.book->Attach(s_.vault.get());
-    return Ok{};
-  }
+  // Nothing has left beyond the checkpoint, so what a process that died had reserved is free again.
   reserved_until_ = rounds();
   return s_.book->Resume(s_.vault.get(), at_.spent, at_.left);
 }

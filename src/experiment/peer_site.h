@@ -94,9 +94,13 @@ class PeerSiteOf final : public PeerSite {
   Status Hear(Post& post, std::uint32_t place) {
     Leave(graph_, who_, rounds_[place - 1], standing_);
     standing_[s_.site].sent = !held_.last.empty();
+    // Who leaves needs nobody's note any more, and nobody waits for it.
+    const bool leaving = place < rounds_.size() && who_.At(rounds_[place], s_.site) == Presence::kGone;
     std::vector<std::uint32_t> from;
-    for (const std::uint32_t l : graph_.of(s_.site))
-      if (!standing_[l].gone) from.push_back(l);
+    for (const std::uint32_t l : graph_.of(s_.site)) {
+      standing_[l].sent = false;
+      if (!standing_[l].gone && !leaving) from.push_back(l);
+    }
     std::vector<Bytes> bytes;
     TACIT_OK(post.Fetch(
         place, from,

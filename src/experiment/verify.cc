@@ -225,7 +225,11 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
   s.skipped = f.Count("rounds.skipped");
   s.interrupted = f.Flag("rounds.interrupted");
   s.clients = f.Count("clients", 1);
-  if (given(certificate, "peer")) s.peer = f.Count("peer.place");
+  if (given(certificate, "peer")) {
+    s.peer = f.Count("peer.place");
+    if (!given(certificate, "network") || *s.peer >= s.clients)
+      f.Wrong("peer", certificate["peer"], "a peer of the run's network");
+  }
   s.rows = f.Count("data.rows");
   s.dim = f.Count("model.dimension", 1);
   s.model_sha256 = f.String("model.sha256");

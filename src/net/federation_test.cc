@@ -273,10 +273,10 @@ TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
   EXPECT_EQ(Answer("c0", {}, {}), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Answer("c0", Frame({1, 2}), {}), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Answer("c0", Frame({1, 2, nan}), {}), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Answer("c0", Frame(Vec(5000)), {}), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Answer("c0", Frame(Vec(5000)), {}), StatusCode::OUT_OF_RANGE);
   EXPECT_EQ(Answer("c0", good, {.size = good.size() - 1}), StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Answer("c0", good, {.size = good.size() + 1}), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Answer("c0", good, {.size = ~std::uint64_t{0}}), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Answer("c0", good, {.size = ~std::uint64_t{0}}), StatusCode::OUT_OF_RANGE);
   EXPECT_EQ(Answer("c0", good, {.round = 2}), StatusCode::ABORTED);
   EXPECT_EQ(Answer("c0", good, {.round = 0}), StatusCode::ABORTED);
   EXPECT_EQ(Answer("c0", good, {.last = true}), StatusCode::ABORTED);

@@ -131,6 +131,7 @@ class Line {
         case grpc::StatusCode::UNAVAILABLE:
         case grpc::StatusCode::DEADLINE_EXCEEDED:
         case grpc::StatusCode::CANCELLED:
+        case grpc::StatusCode::RESOURCE_EXHAUSTED:  // the server has too many calls open
         case grpc::StatusCode::UNKNOWN:
         case grpc::StatusCode::INTERNAL: break;
         case grpc::StatusCode::UNAUTHENTICATED:

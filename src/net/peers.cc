@@ -62,6 +62,12 @@ class PostOffice final : public Post, public v1::Peers::Service {
     builder.RegisterService(static_cast<v1::Peers::Service*>(this));
     builder.SetMaxReceiveMessageSize(1 << 16);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+    grpc::ResourceQuota quota;
+    quota.SetMaxThreads(static_cast<int>(8 * neighbours_.size() + 64));
+    builder.SetResourceQuota(quota);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0)
       return Fail(Code::kIo,
@@ -84,6 +90,18 @@ class PostOffice final : public Post, public v1::Peers::Service {
                const std::function<Status(std::span<const std::byte>)>& check,
                std::vector<Bytes>& notes) override {
     notes.assign(from.size(), {});
+    {
+      // Who asks for a round has heard the one before; and of this peer nobody can have heard more than it
+      // has.
+      const std::lock_guard lock(mutex_);
+      for (const auto& [l, one] : neighbours_)
+        if (one.asked > place + 1 && one.asked <= rounds_)
+          return Fail(
+              Code::kMismatch,
+              "{} has heard round {} of this peer, which knows of {} rounds: its state was put back from a "
+              "copy, and rounds would be released again; put the newest back, or leave this job",
+              NameOfPeer(l), one.asked - 1, place);
+    }
     std::vector<Status> done(from.size(), Ok{});
     {
       std::vector<std::jthread> each;
@@ -91,8 +109,16 @@ class PostOffice final : public Post, public v1::Peers::Service {
         each.emplace_back([&, i] { done[i] = FetchOne(place, from[i], check, notes[i]); });
     }
     for (const Status& s : done) TACIT_OK(s);
-    if (o_.log) o_.log(fmt::format("round {} of {}: heard {}", place, rounds_, from.size()));
+    if (o_.log && place > 0) o_.log(fmt::format("round {} of {}: heard {}", place, rounds_, from.size()));
     return Ok{};
+  }
+
+  // Waits until all neighbours are there with the same job, before anything is paid for.
+  Status Meet() {
+    std::vector<std::uint32_t> all;
+    for (const auto& one : neighbours_) all.push_back(one.first);
+    std::vector<Bytes> none;
+    return Fetch(0, all, [](std::span<const std::byte>) -> Status { return Ok{}; }, none);
   }
 
   // Tells the neighbours that this peer is done, and waits for them; true: all are.
@@ -158,10 +184,15 @@ class PostOffice final : public Post, public v1::Peers::Service {
     Bytes note;
     {
       std::unique_lock lock(mutex_);
+      if (in->place() != 0 && in->place() < found->second.asked) {
+        lock.unlock();
+        return refuse(grpc::StatusCode::OUT_OF_RANGE, who,
+                      "it has asked for a later round before: its state was put back from a copy");
+      }
       found->second.asked = std::max(found->second.asked, in->place());
       changed_.notify_all();
       const auto until = steady_clock::now() + kWait;
-      if (in->place() > rounds_) {
+      if (in->place() == 0 || in->place() > rounds_) {
         part.set_kind(v1::NotePart::DONE);
       } else {
         while (!closing_ && (notes_.empty() || notes_.rbegin()->first < in->place()) &&
@@ -228,8 +259,14 @@ class PostOffice final : public Post, public v1::Peers::Service {
     const grpc::Status done = stream->Finish();
     const std::string& who = NameOfPeer(l);
     if (!sound) return Fail(Code::kMalformed, "{}: sent more than a note of this job can have", who);
-    if (done.ok() && NameBehind(*call.auth_context()) != who)  // TLS compares names without their case
-      return Fail(Code::kMismatch, "{}: another peer answers at {}", who, o_.job.addresses[l]);
+    if (done.ok()) {
+      if (NameBehind(*call.auth_context()) != who)  // TLS compares names without their case
+        return Fail(Code::kMismatch, "{}: another peer answers at {}", who, o_.job.addresses[l]);
+      const auto shown = call.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+      const Status valid = shown.size() == 1 ? revoked_.Check(std::string(shown[0].data(), shown[0].size()))
+                                             : Status(Fail(Code::kMismatch, "it shows no certificate"));
+      if (!valid.ok()) return Fail(Code::kMismatch, "{}: is not listened to: {}", who, valid.error().message);
+    }
     if (done.ok() && reply.note.size() == size) return Ok{};
     switch (done.error_code()) {
       case grpc::StatusCode::FAILED_PRECONDITION:
@@ -250,6 +287,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
       Reply reply;
       const Status s = Call(l, place, reply, 30s);
       if (!s.ok() && s.error().code != Code::kIo) return s;
+      if (s.ok() && place == 0) return Ok{};
       if (s.ok() && reply.kind == v1::NotePart::NOTE) {
         if (!reply.note.empty())
           if (const Status fits = check(reply.note); !fits.ok())
@@ -309,6 +347,8 @@ Result<Joined> TakePeersPart(const PeerSettings& o) {
                             .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
   TACIT_TRY(joined.result, TakePlace(o.job, std::move(plan), enrolment, [&](PeerSite& site) -> Result<bool> {
               if (o.log) o.log(fmt::format("job {}, {} neighbours", joined.job, graph.degree(own)));
+              std::error_code ec;
+              if (!fs::exists(joined.folder / "checkpoint", ec)) TACIT_OK(post.Meet());
               TACIT_OK(site.Attend(post));
               const bool free = post.Finish(o.linger);
               if (!free && o.stop != nullptr && o.stop->load())

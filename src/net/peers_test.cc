@@ -110,6 +110,40 @@ TEST_F(Peers, WhoDoesNotWaitForNeighboursIsVerifiedToo) {
   EXPECT_TRUE(verified->holds()) << verified->findings.front().sentence;
 }
 
+// A peer whose state and ledgers were put back from a copy is found out by who has heard more of it.
+TEST_F(Peers, WhoWasPutBackIsFoundOut) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();
+  std::atomic<bool> stop = false;
+  std::vector<std::optional<Result<Joined>>> joined(kPeers);
+  const auto run = [&](std::size_t k, std::size_t rounds, std::atomic<bool>& end) {
+    PeerSettings o = Settings(job, k, files[k]);
+    std::size_t seen = 0;
+    o.stop = &end;
+    o.log = [&end, &seen, rounds](const std::string& line) {
+      if (line.starts_with("round") && ++seen == rounds) end = true;
+    };
+    joined[k] = TakePeersPart(o);
+  };
+  const fs::path own = here_ / "state-p0", copy = here_ / "copy";
+  {
+    std::vector<std::jthread> peers;
+    for (std::size_t k = 1; k < kPeers; ++k) peers.emplace_back([&, k] { run(k, 100, stop); });
+    std::atomic<bool> early = false, later = false;
+    run(0, 3, early);
+    fs::copy(own, copy, fs::copy_options::recursive);
+    run(0, 3, later);
+    fs::remove_all(own);
+    fs::rename(copy, own);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // neighbours ask for what comes next
+    std::atomic<bool> never = false;
+    run(0, 100, never);
+    stop = true;
+  }
+  ASSERT_FALSE(joined[0]->ok());
+  EXPECT_EQ(joined[0]->error().code, Code::kMismatch) << joined[0]->error().message;
+}
+
 // One who leaves for good is not waited for, and what it has learned until then is its own.
 TEST_F(Peers, GoOnWithoutWhoHasLeft) {
   const auto files = WriteRows(30, 3, kPeers);
@@ -177,7 +211,7 @@ TEST_F(Peers, LeaveARunThatIsVerified) {
 
 class Caller : public Peers {
  protected:
-  // One call to p0, which waits for a neighbour that never comes.
+  // One call to p0, which waits for neighbours that never come.
   grpc::Status Call(const Identity& as, const std::string& job, std::uint32_t protocol = kProtocol,
                     std::uint32_t place = 1) {
     grpc::ChannelArguments arguments;
@@ -217,8 +251,9 @@ TEST_F(Caller, IsTurnedAwayUnlessANeighbourInTheSameJob) {
     done = TakePeersPart(o);
   });
   while (port_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_TRUE(Call(Who("p1"), name).ok());
-  EXPECT_EQ(kind_, v1::NotePart::NOTE);
+  EXPECT_TRUE(Call(Who("p1"), name, kProtocol, 0).ok());  // to meet: nothing is made before all are there
+  EXPECT_EQ(kind_, v1::NotePart::DONE);
+  EXPECT_FALSE(fs::exists(here_ / "state-p0" / name.substr(0, 32) / "checkpoint"));
   EXPECT_EQ(Call(Who("p2"), name).error_code(), StatusCode::PERMISSION_DENIED);  // no neighbour
   EXPECT_EQ(Call(Who("stranger"), name).error_code(), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Call(Who("p1"), std::string(64, '0')).error_code(), StatusCode::FAILED_PRECONDITION);

@@ -106,7 +106,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
         done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
         break;
       }
-      if (q.enough && answers_.size() >= q.least) {
+      // One more than needed, where there is one: a wrong share can then be left out.
+      if (q.enough && answers_.size() >= std::min(q.who.size(), q.least + 1)) {
         if (!soon) soon = steady_clock::now() + kGrace;
         if (steady_clock::now() >= *soon) break;
       }
@@ -310,7 +311,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     }
     const std::uint64_t size = part.size();
     if (size > most)
-      return Refused(client, grpc::StatusCode::RESOURCE_EXHAUSTED,
+      return Refused(client, grpc::StatusCode::OUT_OF_RANGE,
                      fmt::format("the answer has {} bytes, and {} is the most", size, most));
     Bytes bytes;
     do {

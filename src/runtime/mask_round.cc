@@ -627,7 +627,6 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
                        .most_bytes = 4096,
                        .step = 4,
                        .least = t,
-                       .enough = true,
                        .check = [](auto bytes) -> Status {
                          TACIT_TRY([[maybe_unused]] const auto a, Codec::Decode<SignatureAnswer>(bytes));
                          return Ok{};
