@@ -10,7 +10,7 @@ TEST(FederationKill, TwoHundredKillsChangeNothing) {
 
 TEST(FederationKill, AHundredKillsWithinMaskedRoundsChangeNothing) {
   KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kills_masked_{}", ::getpid()),
-                   true)
+                   "masked")
       .Run(100, 4);
 }
 

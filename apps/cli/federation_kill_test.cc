@@ -10,8 +10,14 @@ TEST(FederationKill, ThirtyKillsChangeNothing) {
 
 TEST(FederationKill, TwentyKillsWithinMaskedRoundsChangeNothing) {
   KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kill_masked_{}", ::getpid()),
-                   true)
+                   "masked")
       .Run(20, 3);
+}
+
+TEST(FederationKill, TwentyKillsOfATrustedServerAndItsClientsChangeNothing) {
+  KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kill_central_{}", ::getpid()),
+                   "central")
+      .Run(20, 5);
 }
 
 }  // namespace

@@ -31,8 +31,10 @@ class KilledFederation {
   static constexpr std::size_t kClients = 3, kRounds = 60, kMaskedRounds = 12;
   static constexpr std::uint64_t kNoiseSeed = 12345;
 
-  // masked: sums open only as a whole, in rounds of five steps, any two of which a kill may come between.
-  explicit KilledFederation(std::filesystem::path home, bool masked = false) : home_(std::move(home)) {
+  // trust "masked": sums open only as a whole, in rounds of five steps, any two of which a kill may come
+  // between. "central": the server noises, and must not do so twice where anybody can see it.
+  explicit KilledFederation(std::filesystem::path home, const std::string& trust = "local")
+      : home_(std::move(home)) {
     std::filesystem::remove_all(home_);
     std::filesystem::create_directories(home_);
     Stream coins({7, Purpose::kData, 0, 0});
@@ -56,10 +58,12 @@ class KilledFederation {
         "algorithm = {{ {}, rounds = {} }}\n"
         "serve = {{ clients = [\"c0\", \"c1\", \"c2\"], noise_seed = {}, deadline = 30 }}\n",
         (home_ / "all.csv").string(), 8 * kClients, kClients,
-        masked ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\", colluding = 1"
-               : "",
-        masked ? "name = \"dp-scaffold\", allocation = \"static\"" : "name = \"primal-dual\"",
-        masked ? kMaskedRounds : kRounds, kNoiseSeed);
+        trust == "masked"
+            ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\", colluding = 1"
+        : trust == "central" ? ", unit = \"client\", trust = \"central\""
+                             : "",
+        trust == "local" ? "name = \"primal-dual\"" : "name = \"dp-scaffold\", allocation = \"static\"",
+        trust == "masked" ? kMaskedRounds : kRounds, kNoiseSeed);
   }
   ~KilledFederation() { std::filesystem::remove_all(home_); }
   KilledFederation(const KilledFederation&) = delete;
@@ -133,7 +137,7 @@ class KilledFederation {
     else
       add({"join", "--server", fmt::format("127.0.0.1:{}", port), "--data",
            (home_ / (name + ".csv")).string(), "--state", (at / fmt::format("state{}", who)).string(),
-           "--max-epsilon", "2", "--allow-replayable", "--allow-masked"});
+           "--max-epsilon", "2", "--allow-replayable", "--allow-masked", "--trust-server", "server"});
     add({"--ca", (home_ / "ca/ca.pem").string(), "--cert", keys + "/" + name + ".pem", "--key",
          keys + "/" + name + ".key"});
     std::vector<char*> arguments;

@@ -156,20 +156,27 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
 // A client's or peer's own terms.
 struct Terms {
   std::string data, state = "tacit-site", ledger, policy;
+  std::vector<std::string> servers;
   double max_epsilon = -1;
   bool review = false, replayable = false, masked = false;
-  void Add(CLI::App* verb) {
+  void Add(CLI::App* verb, bool server) {  // server: there is one
     verb->add_option("--data", data, "file with the rows of this machine")->type_name("FILE");
     verb->add_flag("--review", review, "show the job, its cost and what the policy says of it; join nothing");
     verb->add_option("--max-epsilon", max_epsilon, "the most a job may cost")->type_name("E");
     verb->add_option(
             "--policy", policy,
-            "file with max_epsilon, max_delta, replayable, paper, masked, colluding, unit, adjacency")
+            "file with max_epsilon, max_delta, replayable, paper, masked, colluding, trusted_servers, unit, "
+            "adjacency")
         ->type_name("FILE.toml");
     verb->add_flag("--allow-replayable", replayable,
                    "join jobs whose noise everybody knows: for tests, without privacy");
     verb->add_flag("--allow-masked", masked,
                    "join jobs with masked sums, where this machine adds a share of the noise");
+    if (server)
+      verb->add_option("--trust-server", servers,
+                       "let the server with this name in its certificate see updates without noise")
+          ->type_name("NAME")
+          ->allow_extra_args(false);
     verb->add_option("--state", state, "folder of what must survive: answers and ledgers")
         ->capture_default_str()
         ->type_name("DIR");
@@ -184,6 +191,7 @@ struct Terms {
     if (max_epsilon >= 0) p.max_epsilon = max_epsilon;
     if (replayable) p.replayable = true;
     if (masked) p.masked = true;
+    p.trusted_servers.insert(p.trusted_servers.end(), servers.begin(), servers.end());
     if (review) return p;
     if (data.empty())
       return Fail(Code::kInvalidArgument, "--data: name the file with this machine's rows, or use --review");
@@ -344,7 +352,7 @@ void AddJoin(CLI::App& app, Invocation& run) {
       "ledger. A client that was stopped or killed goes on when the same command is given again.\n");
   auto a = std::make_shared<JoinArguments>();
   verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
-  a->terms.Add(verb);
+  a->terms.Add(verb, true);
   a->identity.Add(verb);
   verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
       ->capture_default_str()
@@ -366,7 +374,7 @@ void AddPeer(CLI::App& app, Invocation& run) {
   verb->add_option("job", a->job, "experiment file with a table [serve]")->required()->type_name("JOB.toml");
   verb->add_option("--listen", a->listen, "where to listen, if not at this peer's own address in the job")
       ->type_name("HOST:PORT");
-  a->terms.Add(verb);
+  a->terms.Add(verb, false);
   a->identity.Add(verb);
   verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
       ->type_name("crl.pem");

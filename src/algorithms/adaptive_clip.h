@@ -89,6 +89,9 @@ struct AdaptiveFedAvg {
       return Advance(down);
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
+    bool Accept(Private<Vec>& sent, double weight, Up& up) const requires IsEntrusted<Up> {
+      return Trust::Accept(o_->noise, sent, weight, up);
+    }
     double clip_scale() const { return scale_; }  // s of the next round
     double step_size() const { return o_->step.rate; }  // η_g of every round
     auto State() { return std::tuple_cat(FederatedServer::State(), std::tie(scale_)); }

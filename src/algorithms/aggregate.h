@@ -18,6 +18,7 @@
 //   TrustedServer   λΣ‖Δ_i‖² travels as one more coordinate of the sum, with the same noise. With
 //   and MaskedSums  λ ≤ FreeSquare(C) it costs nothing: see docs/algorithms/fedexp.md.
 #include <cmath>
+#include <optional>
 
 #include "algorithms/algorithm.h"
 
@@ -40,6 +41,9 @@ struct UpdateNoise {
   std::uint32_t most = 0;  // clients in all
   double everyone = 0;  // Σ of their weights: as many, if all are 1
   bool sampled = false;  // not everyone takes part in a round
+  // TrustedServer, at a client with a process of its own: how far it moves the server's sum. It pays for that
+  // from its own ledger, before its update leaves.
+  std::optional<L2Bound> moves = {};
   // Whether a round in which such weights answered has a release: of a secret sample also where nobody was in
   // it.
   bool HasRelease(double answered) const { return answered > 0 || expected > 0; }
@@ -287,16 +291,31 @@ struct TrustedServer {
   static bool Plain(const UpdateNoise& n, const Holding& own) {
     return n.square == 0 && n.indicator == 0 && own.weight == 1;
   }
-  static void SendFactored(const UpdateNoise& n, Up& up, Scratch& s) {
+  static Status SendFactored(const UpdateNoise& n, std::uint32_t t, const Holding& own, Up& up, Scratch& s) {
+    TACIT_OK(Pay(n, t, own));
     Bounded::ClipAndEntrust(s.factored, n.clip, up.update);
+    return Ok{};
   }
   // Takes s.update; Counted gives it back.
-  static Status Send(const UpdateNoise& n, std::uint32_t, const Holding& own, Up& up, Scratch& s) {
+  static Status Send(const UpdateNoise& n, std::uint32_t t, const Holding& own, Up& up, Scratch& s) {
+    TACIT_OK(Pay(n, t, own));
     if (Plain(n, own))
       Bounded::ClipAndEntrust(s.update, n.clip, up.update);
     else
       ClippedUpdate(n, s.update).Entrust(up.update, own.weight);
     return Ok{};
+  }
+  // For the release that the server will make of the sum. In one process the server pays for all (Mean).
+  static Status Pay(const UpdateNoise& n, std::uint32_t t, const Holding& own) {
+    if (!n.moves) return Ok{};
+    TACIT_OK(own.ledger->Charge(n.mechanism->EventFor(*n.moves, (*n.sigma)[t], UpdateLength(n, n.dim))));
+    if (n.claim != nullptr) own.ledger->Record(*n.claim);
+    return Ok{};
+  }
+  // At the server: what a client elsewhere sent, if a client can send it.
+  static bool Accept(const UpdateNoise& n, Private<Vec>& value, double weight, Up& up) {
+    Private<Vec> zero{Vec(n.dim)};
+    return ClippedUpdate(n, zero).Accept(value, weight, up.update);
   }
   static Bounded Total(const UpdateNoise& n, Sum& sum) {
     if (n.expected == 0) return sum.total.Total();

@@ -119,11 +119,10 @@ struct FedAvg {
         : own_(std::move(own)), problem_(&problem), o_(&o) {}
     Status Round(const Down& in, Up& up, Scratch& s) const {
       const View w = in.w->empty() ? View(problem_->start) : View(*in.w);
-      if constexpr (requires { Trust::SendFactored(o_->noise, up, s); }) {
+      if constexpr (requires { Trust::SendFactored(o_->noise, 0u, own_, up, s); }) {
         if (Trust::Plain(o_->noise, own_)) {
           TrainFactored(own_, *problem_, w, o_->local, *in.t, s);
-          Trust::SendFactored(o_->noise, up, s);
-          return Ok{};
+          return Trust::SendFactored(o_->noise, *in.t, own_, up, s);
         }
       }
       TrainLocally(own_, *problem_, w, View(), o_->local, *in.t, s);
@@ -151,6 +150,9 @@ struct FedAvg {
       return Advance(down);
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
+    bool Accept(Private<Vec>& sent, double weight, Up& up) const requires IsEntrusted<Up> {
+      return Trust::Accept(o_->noise, sent, weight, up);
+    }
     double step_size() const { return step_; }  // η_g of the last round
     double mean_square() const  // what it was found from
         requires requires(Step s, const MeanUpdate& m) { s.Square(m); } {

@@ -85,6 +85,9 @@ struct Scaffold {
       return Advance(down);
     }
     auto lengths() const { return Trust::UpLengths(o_->noise, dim_); }
+    bool Accept(Private<Vec>& sent, double weight, Up& up) const requires IsEntrusted<Up> {
+      return Trust::Accept(o_->noise, sent, weight, up);
+    }
     double step_size() const { return o_->rate; }  // η_g of every round
 
    private:

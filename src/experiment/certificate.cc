@@ -185,8 +185,12 @@ json Certificate(const RunResult& r, const Config& c) {
       : p.secret() ? "every client, and anyone who sees the models, but not anyone who sees which clients "
                      "the server hears from, and not the server: it is trusted with who takes part, with "
                      "every client's clipped update, and with the noise"
-      : central    ? "every client, and anyone who sees the models, but not the server: it is "
-                     "trusted with every client's clipped update, and with the noise"
+      : central
+          ? fmt::format(
+                "every client, and anyone who sees the models, but not the server{}: it is "
+                "trusted with every client's clipped update, and with the noise",
+                r.trusted_server.empty() ? ""
+                                         : " (" + r.trusted_server + ", named by every client's operator)")
       : p.sampled_records != 0 ||
               (p.second_order && p.second_order->options.sampling.sample.kind != SampleKind::kFull)
           ? "the server, every other client, and anyone who sees all messages, but not anyone who sees which "
@@ -282,6 +286,7 @@ json Certificate(const RunResult& r, const Config& c) {
       {"config", {{"sha256", Sha256::Hex(ToToml(c))}}},
       {"caveats", caveats},
   };
+  if (!r.trusted_server.empty()) certificate["privacy"]["trusted_server"] = r.trusted_server;
   if (r.peer) certificate["peer"] = {{"name", r.peer->first}, {"place", r.peer->second}};
   return certificate;
 }

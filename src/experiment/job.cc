@@ -31,10 +31,12 @@ Status CheckApart(const Job& job, const Plan& plan) {
     return Fail(Code::kInvalidArgument,
                 "serve.addresses: algorithm.name = \"{}\" has a server, which clients call; leave it out",
                 c.algorithm.name);
-  if (plan.trust == "central")
+  if (plan.secret())
     return Fail(Code::kUnsupported,
-                "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
-                "use privacy.trust = \"masked\" or \"local\", or `tacit train` for a simulation");
+                "algorithm.sampling = \"{}\" with privacy.trust = \"central\": its price rests on nobody "
+                "knowing who takes part, and whoever sees the network would; use algorithm.sampling = "
+                "\"full\", or `tacit train` for a simulation",
+                c.algorithm.sampling);
   if (c.experiment.oracle)
     return Fail(Code::kInvalidArgument,
                 "experiment.oracle = true: reads the private rows of all clients; leave it to simulations");
@@ -215,6 +217,13 @@ Error NoServer(const Job& job) {
   return Fail(Code::kInvalidArgument, "algorithm.name = \"{}\": has no server; use `tacit peer`",
               job.config.algorithm.name);
 }
+Error NotTrusted() {
+  return Fail(
+      Code::kUnsupported,
+      "privacy.trust = \"central\": clipped updates without noise leave a client's machine only for a "
+      "server that it knows by a certificate and its operator trusts; use `tacit serve` and `tacit "
+      "join --trust-server NAME`, or privacy.trust = \"masked\" or \"local\"");
+}
 }  // namespace
 
 Result<RunResult> Coordinate(const Job& job, Link& link, const fs::path& folder, const TrainHooks& hooks) {
@@ -224,6 +233,7 @@ Result<RunResult> Coordinate(const Job& job, Link& link, const fs::path& folder,
   TACIT_TRY(apart.facts, FactsOf(job));
   TACIT_TRY(apart.plan, PlanOf(job));
   if (apart.plan.network) return NoServer(job);
+  if (apart.plan.trust == "central" && link.server().empty()) return NotTrusted();
   TrainHooks here = hooks;
   if (job.noise_seed != 0) here.noise_seed = job.noise_seed;
   return Execute(config, here, apart);
@@ -243,6 +253,7 @@ Status Open(Session& s, FolderLock& lock, const Job& job, Plan plan, const Enrol
   reading.data.split = "blocks";
 
   s.notary = own.notary;
+  s.server_trust = own.server_trust;
   TACIT_TRY(s.site, ClientOf(job, own.name));
   TACIT_TRY(s.facts, FactsOf(job));
   s.plan = std::move(plan);
@@ -316,6 +327,7 @@ double SpentOf(const Session& s) {
 Result<SiteResult> TakePart(const Job& job, Plan plan, const Enrolment& own,
                             const std::function<Status(Site&)>& serve) {
   if (plan.network) return NoServer(job);
+  if (plan.trust == "central" && !own.server_trust) return NotTrusted();
   const TrainHooks hooks;
   Session s{.config = job.config, .hooks = hooks};
   FolderLock lock;

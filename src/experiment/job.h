@@ -51,6 +51,7 @@ struct Enrolment {
   std::string data;  // its rows: a file
   std::filesystem::path folder, ledger;
   const Notary* notary = nullptr;  // for jobs with masked sums: by what it knows the others, and they it
+  std::optional<ServerTrust> server_trust = {};  // for jobs that trust their server: which one may be trusted
 };
 struct SiteResult {
   std::size_t rounds = 0;  // answered

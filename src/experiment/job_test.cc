@@ -195,13 +195,57 @@ TEST_F(JobTest, WhatAJobCannotBeIsSaid) {
            {{{"serve.noise_seed", "7"}}, "noise_seed"},
            {{{"privacy.noise", "replayable"}}, "noise_seed"},
            {{{"experiment.oracle", "true"}}, "oracle"},
-           {{{"privacy.unit", "client"}, {"privacy.trust", "central"}, {"algorithm.name", "dp-fedavg"}},
-            "central"},
+           {{{"privacy.unit", "client"},
+             {"privacy.trust", "central"},
+             {"algorithm.name", "dp-fedavg"},
+             {"algorithm.allocation", "static"},
+             {"algorithm.sampling", "poisson"},
+             {"algorithm.sample_rate", "0.5"}},
+            "nobody knowing who takes part"},
            {{{"algorithm.name", "zcdp-nfl"},
              {"serve.clients", R"(["a", "b", "c"])"},
              {"serve.records", "[4, 3, 3]"}},
             "no server"}})
     EXPECT_NE(why(sets).find(part), std::string::npos) << part << " is not in: " << why(sets);
+}
+
+// Updates without noise leave for a server that has a name and is trusted by it, and are paid for before.
+TEST_F(JobTest, ATrustedServerIsNamedOrThereIsNone) {
+  const Job job =
+      Make({{"privacy.unit", "client"}, {"privacy.trust", "central"}, {"algorithm.name", "dp-fedavg"}});
+  const auto refused = With(job, [](Site&) { FAIL() << "joined"; });
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_FALSE(fs::exists(home_ / "site"));
+  EXPECT_FALSE(fs::exists(home_ / "ledger.db"));
+  class Nameless : public Link {
+    Status Ask(const Question&, std::vector<Bytes>&) override { return Fail(Code::kIo, "asked"); }
+  } link;
+  const auto run = Coordinate(job, link, home_ / "server");
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, Code::kUnsupported) << run.error().message;
+
+  Enrolment own = Own();
+  own.server_trust = ServerTrust::Declared("coordinator");
+  auto plan = PlanOf(job);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const double planned = plan->certified_epsilon;
+  const auto joined = TakePart(job, *std::move(plan), own, [&](Site& site) -> Status {
+    for (std::uint32_t t = 0; t < 5; ++t) {
+      const auto first = site.Answer(t + 1, Say(t, {}));
+      EXPECT_TRUE(first.ok()) << first.error().message;
+      EXPECT_TRUE(Codec::DecodeEntrusted(*first).ok());
+      const auto again = site.Answer(t + 1, Say(t, {}));
+      EXPECT_TRUE(again.ok() && *again == *first);
+      EXPECT_EQ(site.Answer(t + 1, Say(t, {1, 2, 3})).error().code, Code::kBudget);
+      const auto sets = DataLedger::Read(home_ / "ledger.db");
+      EXPECT_TRUE(sets.ok() && Totals(sets->front())[0].EpsilonAt(1e-5) > 0);
+    }
+    return Ok{};
+  });
+  ASSERT_TRUE(joined.ok()) << joined.error().message;
+  EXPECT_LE(joined->epsilon, planned);
+  EXPECT_GT(joined->epsilon, 0.99 * planned);
 }
 
 TEST_F(JobTest, TheMinimumOfAMaskedJobIsWhatItsPlanChargesFor) {

@@ -42,11 +42,7 @@ std::unique_ptr<Participants> WhoTakesPart(Session& s) {
 // One process is the server or one of the clients, which `make` makes.
 template <class A, class Make>
 Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make make) {
-  if constexpr (!Framed<typename A::Up>) {
-    return Fail(Code::kUnsupported,
-                "privacy.trust = \"central\": clipped updates without noise do not leave a client's machine; "
-                "use privacy.trust = \"local\", or `tacit train` for a simulation");
-  } else if (s.at_site) {
+  if (s.at_site) {
     typename A::Client client = make(s.site);
     SiteOf<A> site(s, client);
     TACIT_OK(site.Begin());
@@ -72,7 +68,8 @@ Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make mak
     return done;
   } else {
     const std::unique_ptr<Participants> who = WhoTakesPart(s);
-    FarCohort far{.link = *s.link, .count = static_cast<std::uint32_t>(s.plan.clients)};
+    FarCohort far{
+        .link = *s.link, .count = static_cast<std::uint32_t>(s.plan.clients), .weights = s.plan.weights};
     if constexpr (!HasModel<typename A::Server>) far.clients.assign(s.plan.clients, {MakeProblem(s).start});
     return Drive<A, FarCohort>(s, r, server, far, *who).Run();
   }
@@ -247,6 +244,7 @@ std::vector<typename A::Options> FederatedOptions(const Session& s, const Claim&
                .sampled = s.plan.sampling.kind != SampleKind::kFull,
                .dim = s.plan.dim,
                .claim = c.algorithm.mode == "certified" ? nullptr : &claim};
+    if (s.at_site && s.plan.trust == "central") o.noise.moves = L2Bound::Proven(s.plan.sensitivity);
     o.last = s.plan.last;
     o.server = OptimizerOf(c);
     if constexpr (requires { o.clip.quantile; })

@@ -19,6 +19,7 @@
 #include "experiment/session.h"
 #include "privacy/event_json.h"
 #include "privacy/gdp.h"
+#include "runtime/link.h"
 #include "runtime/ranks.h"
 
 namespace tacit {
@@ -366,7 +367,8 @@ Result<RunResult> Execute(const Config& config, const TrainHooks& hooks, const f
   if (s.aside()) return r;
 
   Certify(s, r, real.records, *s.book);
-  if (apart != nullptr) NoteCharges(s, r.rounds_done);
+  if (apart != nullptr && s.plan.trust == "central") r.trusted_server = apart->link->server();
+  if (apart != nullptr && s.plan.trust != "central") NoteCharges(s, r.rounds_done);
   TACIT_OK(WriteResult(s, r, real.records));
   if (!r.folder.empty() && !r.interrupted) fs::remove(r.folder / "checkpoint", ec);  // none: it is done
   return r;

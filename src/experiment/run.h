@@ -61,6 +61,7 @@ struct RunResult {
   std::filesystem::path folder;  // empty if none was written
   // Of a network whose peers are elsewhere: the name and place of the one whose model and ledger these are.
   std::optional<std::pair<std::string, std::uint32_t>> peer;
+  std::string trusted_server;  // of clients elsewhere who trust it: the name in its certificate
   Plan plan;
   std::size_t rounds_done = 0;
   bool interrupted = false;

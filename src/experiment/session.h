@@ -49,6 +49,7 @@ struct Session {
   std::function<Status(PeerSite&)> at_peer = {};  // the same for a peer on a graph, which has no server
   std::uint32_t site = 0;  // which client or peer this is
   const Notary* notary = nullptr;  // what it signs with, where sums are masked
+  std::optional<ServerTrust> server_trust = {};  // that it may send updates without noise, and to whom
   std::filesystem::path folder = {};  // where it keeps its checkpoint
   // A run that is divided between several processes, of which this is one; null: there is no other.
   Ranks* ranks() const { return hooks.ranks; }

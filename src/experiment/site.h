@@ -90,8 +90,13 @@ class SiteOf final : public Site {
       kept_ = std::move(reply.up.update);
       return Bytes();
     }
-    SetIterate(reply);
-    return Codec::Encode(reply);
+    if constexpr (IsEntrusted<typename A::Up>) {
+      TACIT_CHECK(s_.server_trust);
+      return Codec::Encode(reply.up.update, *s_.server_trust);
+    } else {
+      SetIterate(reply);
+      return Codec::Encode(reply);
+    }
   }
   Result<Bytes> Depart(std::span<const std::byte> bytes) override {
     TACIT_TRY(const auto down, Read<typename A::Down>(bytes, s_.plan.schedule.size()));

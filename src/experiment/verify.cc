@@ -230,6 +230,10 @@ Result<Stated> ReadStated(const json& certificate, const std::string& name) {
     if (!given(certificate, "network") || *s.peer >= s.clients)
       f.Wrong("peer", certificate["peer"], "a peer of the run's network");
   }
+  if (given(certificate, "privacy") && certificate["privacy"].is_object() &&
+      given(certificate["privacy"], "trusted_server") && f.String("privacy.trust") != "central")
+    f.Wrong("privacy.trusted_server", certificate["privacy"]["trusted_server"],
+            "left out where nobody trusts a server");
   s.rows = f.Count("data.rows");
   s.dim = f.Count("model.dimension", 1);
   s.model_sha256 = f.String("model.sha256");

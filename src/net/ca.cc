@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "experiment/files.h"
@@ -231,9 +232,32 @@ Result<RequestFiles> MakeRequest(const NewRequest& n) {
 
 std::string PeerHost(const std::string& name) { return name + ".peer.tacit.invalid"; }
 
+std::string ServerHost(const std::string& name) { return name + ".server.tacit.invalid"; }
+
 const char* Name(Party party) {
   return party == Party::kServer ? "server" : party == Party::kPeer ? "peer" : "client";
 }
+
+namespace {
+// TLS compares names without their case, so that no two parties may differ in it alone.
+Status CheckCase(const std::string& issued, const std::string& name) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  std::istringstream lines(issued);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string serial, other;
+    words >> serial >> other;
+    if (other != name && std::equal(other.begin(), other.end(), name.begin(), name.end(), same))
+      return Fail(Code::kInvalidArgument,
+                  "{}: the authority has issued a certificate for {}, and names are compared without their "
+                  "case; choose another name",
+                  name, other);
+  }
+  return Ok{};
+}
+}  // namespace
 
 Result<IssuedFiles> Issue(const NewCertificate& n) {
   TACIT_TRY(const Authority a, Open(n.authority));
@@ -252,6 +276,9 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
   for (const std::string& host : n.hosts) {
     if (host.empty() || host.find_first_of(", \t\n") != std::string::npos)
       return Fail(Code::kInvalidArgument, "--host {}: is no host name and no address", host);
+    if (host.ends_with("tacit.invalid"))
+      return Fail(Code::kInvalidArgument,
+                  "--host {}: names under tacit.invalid say who a party is, not where", host);
     hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", IsAddress(host) ? "IP" : "DNS", host);
   }
   if (n.party == Party::kServer && hosts.empty())
@@ -259,6 +286,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 "{}: a server's certificate names the hosts it is for; give --host, e.g. --host "
                 "train.example.org --host 192.0.2.1",
                 name);
+  // Clients who trust it with more than others check who it is, and not only where.
+  if (n.party == Party::kServer) hosts += ",DNS:" + ServerHost(name);
   if (n.party == Party::kPeer) hosts = "DNS:" + PeerHost(name);  // neighbours check who it is, not where
   if (!wanted.key) wanted.key.reset(EVP_EC_gen("P-256"));
   if (!wanted.key) return Trouble("making a key");
@@ -285,6 +314,7 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                 files.certificate.string());
   // In the book before it exists: what is not there cannot be revoked.
   TACIT_TRY(std::string issued, ReadWhole(n.authority / "issued.txt"));
+  TACIT_OK(CheckCase(issued, name));
   issued += fmt::format("{} {} {} {}\n", files.serial, name, Name(n.party), n.days);
   TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
   if (n.request.empty()) TACIT_OK(WriteNew(files.key, PemOf(wanted.key.get()), true));

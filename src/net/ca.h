@@ -18,6 +18,8 @@ enum class Party { kClient, kServer, kPeer };
 const char* Name(Party);
 // What a peer's certificate is for: a name that is no host's, so that a peer never passes as a server.
 std::string PeerHost(const std::string& name);
+// What a server's certificate is for, beside its hosts: by it a client knows which server it is.
+std::string ServerHost(const std::string& name);
 
 struct NewAuthority {
   std::filesystem::path folder;

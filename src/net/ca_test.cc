@@ -119,6 +119,23 @@ TEST_F(CaTest, NamesAreHarmless) {
                    .ok());
 }
 
+// A server is known by its name, so nobody else may have one that TLS takes for it.
+TEST_F(CaTest, NoPartyPassesAsAnother) {
+  const auto server = [&](const std::string& name, const std::string& host) {
+    return Issue({.authority = home_ / "ca",
+                  .folder = home_ / "out",
+                  .name = name,
+                  .party = Party::kServer,
+                  .hosts = {host}});
+  };
+  ASSERT_TRUE(server("coordinator", "127.0.0.1").ok());
+  EXPECT_FALSE(server("Coordinator", "127.0.0.1").ok());
+  EXPECT_FALSE(Make("COORDINATOR").ok());
+  EXPECT_FALSE(server("other", ServerHost("coordinator")).ok());
+  EXPECT_FALSE(server("other", PeerHost("north")).ok());
+  EXPECT_TRUE(server("other", "train.example.org").ok());
+}
+
 TEST_F(CaTest, RevokesWhatWasIssuedSoFar) {
   const auto north = Make("north"), south = Make("south");
   ASSERT_TRUE(north.ok() && south.ok());

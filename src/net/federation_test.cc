@@ -50,7 +50,7 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
   for (std::size_t c = 0; c < n; ++c) names += fmt::format("{}\"m{}\"", c == 0 ? "" : ", ", c);
   const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [{}]\ndeadline = 60\n", names),
                           {{"data.header", persons ? "true" : "false"}});
-  if (made->privacy.trust == "central") {
+  if (made->privacy.trust == "central" && made->algorithm.sampling != "full") {  // samples that are secret
     const auto plan = PlanOf(job);
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
@@ -99,6 +99,9 @@ rounds = 6
 clients = ["c0", "c1"]
 deadline = 60
 )";
+
+const std::vector<std::pair<const char*, const char*>> kCentral = {
+    {"privacy.unit", "client"}, {"privacy.trust", "central"}, {"algorithm.name", "dp-fedavg"}};
 
 // A message that calls are made with by hand.
 struct Numbers {
@@ -202,6 +205,9 @@ class Wire : public Federation {
     return stream->Finish().error_code();
   }
 
+  struct Nothing {
+    auto Fields() { return std::tie(); }
+  } nothing_;
   Job job_;
   std::unique_ptr<FederationServer> server_;
   std::string address_;
@@ -298,6 +304,43 @@ TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
   EXPECT_EQ(Answer("c1", Frame({4, 5, 6}), {}), StatusCode::ABORTED);      // replayed after the round
 }
 
+// A client that does not clip is found out, and the round goes on with the others.
+TEST_F(Wire, ATrustedServerRefusesUpdatesThatAreLongerThanTheClip) {
+  const auto files = WriteRows(12, 3, 2);
+  server_.reset();
+  std::vector<Assignment> sets = {{"algorithm.rounds", "1"}, {"privacy.clip", "0.5"}};
+  for (const auto& [key, value] : kCentral) sets.push_back({key, value});
+  job_ = MakeJob(kSmall, sets);
+  auto started = Start(job_);
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  server_ = *std::move(started);
+  address_ = fmt::format("127.0.0.1:{}", server_->port());
+  std::optional<Result<RunResult>> run;
+  {
+    std::jthread coordinator([&] { run = Coordinate(job_, *server_, here_ / "server"); });
+    const v1::WorkPart asked = Next("c1");
+    const Parcel to{.question = asked.question()};
+    const std::size_t d = 3;
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_EQ(Answer("c1", Frame(Vec(d, 0.3)), to), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Answer("c1", Frame(Vec(d, nan)), to), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Answer("c1", Frame(Vec(d + 1)), to), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Answer("c1", Frame(Vec(d, 0.28)), to), StatusCode::OK);
+    EXPECT_EQ(Answer("c0", Frame(Vec(d, -0.28)), to), StatusCode::OK);
+    for (const char* name : {"c0", "c1"}) {
+      const v1::WorkPart last = Next(name);
+      EXPECT_EQ(last.kind(), v1::WorkPart::LAST);
+      EXPECT_EQ(Answer(name, Codec::Encode(nothing_), {.last = true, .question = last.question()}),
+                StatusCode::OK);
+    }
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_EQ((*run)->answers.taken, 2u);
+  const auto certificate = ReadWhole(here_ / "server/certificate.json");
+  ASSERT_TRUE(certificate.ok());
+  EXPECT_NE(certificate->find("\"trusted_server\": \"server\""), std::string::npos);
+}
+
 TEST_F(Federation, GoesOnWithoutWhoIsAway) {
   const auto files = WriteRows(12, 3, 2);
   const Job job =
@@ -313,6 +356,30 @@ TEST_F(Federation, GoesOnWithoutWhoIsAway) {
   ASSERT_TRUE(joined->ok()) << joined->error().message;
   EXPECT_EQ(run->answers.taken, 2u);
   EXPECT_EQ(run->answers.absent, 2u);
+}
+
+// A network's update is kept by its factors in a process, and formed where it leaves: the same bits.
+TEST_F(Federation, ATrustedServersNetworkIsThatOfTheSimulation) {
+  const auto files = WriteRows(12, 3, 2);
+  std::vector<Assignment> sets = {{"model.name", "mlp"},     {"model.classes", "2"},
+                                  {"model.hidden", "[9]"},   {"model.penalty", "none"},
+                                  {"model.l2", "0"},         {"algorithm.batch", "2"},
+                                  {"algorithm.rounds", "3"}, {"algorithm.local_steps", "2"}};
+  for (const auto& [key, value] : kCentral) sets.push_back({key, value});
+  const Job job = MakeJob(kSmall, sets);
+  TrainHooks hooks;
+  hooks.noise_seed = kNoiseSeed;
+  const auto alone = tacit::Train(job.config, hooks);
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  const Ran apart = Train(job, files);
+  ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
+  EXPECT_EQ(apart.server->model, alone->model);
+  EXPECT_EQ(apart.server->trusted_server, "server");
+  for (const auto& one : apart.clients) {
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    EXPECT_LE(one->result.epsilon, alone->certified_epsilon);
+    EXPECT_GT(one->result.epsilon, 0.99 * alone->certified_epsilon);
+  }
 }
 
 // Stops server and clients after some rounds, in turn, and goes on with the same folders.
@@ -410,6 +477,12 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
     masked.push_back({key, value});
   EXPECT_NE(why({.max_epsilon = 3}, masked).find("masked = false"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3, .masked = true}, masked).find("colluding"), std::string::npos);
+  std::vector<Assignment> central = real;
+  for (const auto& [key, value] : kCentral) central.push_back({key, value});
+  EXPECT_NE(why({.max_epsilon = 3}, central).find("trusted_servers = []"), std::string::npos);
+  // A certificate of the same authority, and not the one that is trusted.
+  EXPECT_NE(why({.max_epsilon = 3, .trusted_servers = {"other", "c0", "127.0.0.1"}}, central).find("of none"),
+            std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3, .unit = "client"}, real).find("(unit)"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3, .adjacency = "add-remove"}, real).find("(adjacency)"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 1.9}, real).find("1.9"), std::string::npos);

@@ -31,7 +31,9 @@ struct Work {
 // server refuses is an error.
 class Line {
  public:
-  explicit Line(const JoinOptions& o) : o_(o) {
+  // trusted: the name in the certificate that the server must have; empty: any of the authority's that is for
+  // its host.
+  explicit Line(const JoinOptions& o, const std::string& trusted = {}) : o_(o) {
     grpc::SslCredentialsOptions tls;
     tls.pem_root_certs = o.identity.authority;
     tls.pem_private_key = o.identity.key;
@@ -40,6 +42,7 @@ class Line {
     arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+    if (!trusted.empty()) arguments.SetSslTargetNameOverride(ServerHost(trusted));
     channel_ = grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments);
     stub_ = v1::Federation::NewStub(channel_);
   }
@@ -49,10 +52,17 @@ class Line {
     TACIT_OK(Again([&](grpc::ClientContext& call) {
       v1::EnrolRequest request;
       request.set_protocol(kProtocol);
-      return stub_->Enrol(&call, request, &reply);
+      const grpc::Status done = stub_->Enrol(&call, request, &reply);
+      names_.clear();
+      if (const auto server = call.auth_context(); done.ok() && server != nullptr)
+        for (const auto& name : server->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME))
+          names_.emplace_back(name.data(), name.size());
+      return done;
     }));
     return reply;
   }
+  // Hosts that the certificate is for that the server enrolled by.
+  const std::vector<std::string>& names() const { return names_; }
 
   Result<Work> Next(const std::string& job, std::size_t most) {
     Work work;
@@ -158,6 +168,7 @@ class Line {
     }
   }
   const JoinOptions& o_;
+  std::vector<std::string> names_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
 };
@@ -215,17 +226,38 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
   }
 }
 
+// Whom the policy trusts of those that the server is by its certificate.
+Result<ServerTrust> Trusted(const Line& line, const JoinOptions& o) {
+  for (const std::string& name : o.policy.trusted_servers)
+    if (std::find(line.names().begin(), line.names().end(), ServerHost(name)) != line.names().end())
+      return ServerTrust::Declared(name);
+  return Fail(Code::kBudget,
+              "{}: the job sends updates without noise to this server, and its certificate is of none that "
+              "this client's policy trusts (trusted_servers); refused",
+              o.server);
+}
 }  // namespace
 
 Result<Offer> ReadOffer(const JoinOptions& o) {
   Line line(o);
-  return Read(line, o);
+  TACIT_TRY(const Offer offer, Read(line, o));
+  if (offer.job.config.privacy.trust == "central" && !o.policy.trusted_servers.empty()) {
+    TACIT_TRY([[maybe_unused]] const ServerTrust trust, Trusted(line, o));
+  }
+  return offer;
 }
 
 Result<Joined> Join(const JoinOptions& o) {
-  Line line(o);
-  TACIT_TRY(const Offer offer, Read(line, o));
+  Line first(o);
+  TACIT_TRY(const Offer offer, Read(first, o));
   TACIT_OK(CheckOffer(o.policy, offer.job));
+  std::optional<ServerTrust> trust;
+  std::optional<Line> named;
+  if (offer.job.config.privacy.trust == "central") {
+    TACIT_TRY(trust, Trusted(first, o));
+    named.emplace(o, trust->server());  // every connection from here on is to that certificate, or none
+  }
+  Line& line = named ? *named : first;
   TACIT_TRY(Plan plan, PlanOf(offer.job));
   TACIT_OK(CheckPolicy(o.policy, offer.job, plan));
   Joined joined{.job = offer.id, .folder = o.state / offer.id, .result = {}, .over = false};
@@ -246,7 +278,8 @@ Result<Joined> Join(const JoinOptions& o) {
                       .data = o.data,
                       .folder = joined.folder,
                       .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger,
-                      .notary = &notary};
+                      .notary = &notary,
+                      .server_trust = trust};
   TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, [&](Site& site) {
               if (o.log) o.log(fmt::format("joined job {}", offer.id));
               const Status done = Serve(line, offer.id, site, o);

@@ -20,6 +20,8 @@ struct Policy {
   bool paper = false;                            // the algorithms as printed, which may have no guarantee
   bool masked = false;                           // a share of the noise alone, under masks
   std::size_t colluding = 1;                     // clients that masked sums must be safe from, at least
+  std::vector<std::string> trusted_servers =
+      {};  // certificate names of those who may see updates without noise
   std::string unit = {}, adjacency = {};  // what ε is to be about; empty: whatever the job says
 };
 Section DescribePolicy(Policy&);

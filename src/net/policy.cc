@@ -17,6 +17,8 @@ Section DescribePolicy(Policy& p) {
   s.Flag("masked", &p.masked, "join jobs with masked sums, where this machine adds a share of the noise");
   s.Count("colluding", &p.colluding, {.lower = 0, .upper = 1e6},
           "join jobs with masked sums only if they assume that so many clients collude with the server");
+  s.Texts("trusted_servers", &p.trusted_servers,
+          "names in the certificates of servers that may see this machine's updates without noise");
   s.Text("unit", &p.unit, "what ε must be about: record, person or client; empty: whatever the job says");
   s.Text("adjacency", &p.adjacency, "replace-one, zero-out or add-remove; empty: whatever the job says");
   return s;
@@ -59,6 +61,11 @@ Status CheckOffer(const Policy& p, const Job& job) {
         Code::kBudget,
         "privacy.trust = \"masked\": this client would add a share of the noise, which is enough only "
         "while others add theirs; refused by this client's policy (masked = false)");
+  if (privacy.trust == "central" && p.trusted_servers.empty())
+    return Fail(
+        Code::kBudget,
+        "privacy.trust = \"central\": the server would see this client's updates without noise, and add the "
+        "noise itself; refused by this client's policy (trusted_servers = [])");
   // More than any sensible job has; what a plan of it would cost to make.
   constexpr std::size_t kMostRounds = 100000, kMostClients = 100000;
   if (job.config.algorithm.rounds > kMostRounds || job.clients.size() > kMostClients)

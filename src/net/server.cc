@@ -79,6 +79,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   int port() const override { return port_; }
   const ServerCounts& counts() const override { return counts_; }
   const Roster* roster() const override { return &roster_; }
+  std::string server() const override { return o_.identity.name; }
   void Note(const std::string& text) override { Log(text); }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {

@@ -29,7 +29,8 @@ inline Policy Everything() {
           .replayable = true,
           .paper = true,
           .masked = true,
-          .colluding = 0};
+          .colluding = 0,
+          .trusted_servers = {"server"}};
 }
 
 class Federation : public testing::Test {

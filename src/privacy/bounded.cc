@@ -195,6 +195,16 @@ void Bounded::Recall(const Entrusted& sent, Private<Vec>& v) {
   Scale(sent.factor_, v.value_);
 }
 
+bool Bounded::Accept(Private<Vec>& value, double weight, Entrusted& out) const {
+  Vec& v = value.value_;
+  // A factor, a weight and the coordinates are rounded on their way: a few units in the last place.
+  constexpr double kSlack = 1 + 0x1p-40;
+  if (v.size() != value_.size() || !(Norm(v) <= weight * length_.value() * kSlack)) return false;
+  Entrust(out, weight);
+  out.value_.tail.swap(v);
+  return true;
+}
+
 void EntrustedSum::Add(const Entrusted& v) {
   TACIT_CHECK(v.given_);
   if (v.value_.columns == 0) return Take(v.value_.tail, v.factor_, v.bound_, v.length_, 1, v.weight_);

@@ -3,6 +3,8 @@
 // Bounded: a private vector whose dependence on one unit of privacy is bounded by construction.
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "core/private.h"
 #include "core/units.h"
@@ -92,6 +94,11 @@ class Bounded {
   // The same for a vector by its factors (models/entries.h), rows among them: `out` stays in the process.
   // The length is the bound that came with it; t·v is in the ball for the coordinates that are then added.
   static void ClipAndEntrust(Private<FactoredVec>& v, L2Bound c, Entrusted& out);
+  // What a client elsewhere sent (wire/frame.h) in place of this, the vector of a client without an update:
+  // into `out`, with the bounds of this one. False, and nothing is taken, if it is not of this length, not
+  // finite, or longer than a term times its weight can be, roundings included. A client that sends more than
+  // it should can harm the model, not others' privacy.
+  bool Accept(Private<Vec>& value, double weight, Entrusted& out) const;
   // For the client that needs what it sent: the clipped v again, if the vector changed hands. (After Entrust,
   // v is what it was.)
   static void Recall(const Entrusted& sent, Private<Vec>& v);
@@ -150,6 +157,18 @@ class Bounded {
   bool minimiser_ = false;  // no sum of terms: how far neighbours are apart is all that is known
 };
 
+// The word of a client's operator that a server may see its updates without noise, by the name in the
+// server's certificate. Only whoever has it can send what is entrusted to another machine.
+class ServerTrust {
+ public:
+  static ServerTrust Declared(std::string server) { return ServerTrust(std::move(server)); }
+  const std::string& server() const { return server_; }
+
+ private:
+  explicit ServerTrust(std::string server) : server_(std::move(server)) {}
+  std::string server_;
+};
+
 // A client's contribution, clipped and not noised, on its way to an aggregator whom the clients trust with
 // it. It can be added to others and nothing else; the sum leaves through a Mechanism.
 class Entrusted {
@@ -160,6 +179,7 @@ class Entrusted {
  private:
   friend class Bounded;
   friend class EntrustedSum;
+  friend class Codec;
   FactoredVec value_;
   double factor_ = 1.0;  // the term is factor_·value_, in the ball in real arithmetic
   bool given_ = false;  // false: value_ is only memory to be used again

@@ -163,6 +163,38 @@ TEST(Entrusted, ATermIsTheClippedVectorBitForBitWhoeverAppliesTheFactor) {
   }
 }
 
+// What a client elsewhere sent is taken if a client can send it, and is then its term bit for bit.
+TEST(Entrusted, AcceptsWhatAClientCanSendAndNothingLonger) {
+  const L2Bound clip{2.0};
+  const auto taken = [&](const Vec& v, double weight) {
+    Private<Vec> zero{Vec(2)}, sent{v};
+    Entrusted out;
+    const bool ok = Bounded::Clip(zero, clip).Accept(sent, weight, out);
+    EXPECT_EQ(out.dim(), ok ? 2u : 0u);
+    if (ok) {
+      EntrustedSum sum;
+      sum.Reset();
+      sum.Add(out);
+      EXPECT_EQ(Opened(sum.Total()), v);
+      EXPECT_EQ(sum.Total().bound(), clip);
+      EXPECT_EQ(sum.weight(), weight);
+    }
+    return ok;
+  };
+  EXPECT_TRUE(taken({0, 0}, 1));
+  EXPECT_TRUE(taken({2, 0}, 1));
+  EXPECT_TRUE(taken({std::nextafter(2, 3), 0}, 1));      // roundings
+  EXPECT_FALSE(taken({2.0001, 0}, 1));
+  EXPECT_TRUE(taken({1, 0}, 0.5));
+  EXPECT_FALSE(taken({1.01, 0}, 0.5));
+  EXPECT_FALSE(taken({1e200, 1e200}, 1));
+  EXPECT_FALSE(taken({kNan, 0}, 1));
+  EXPECT_FALSE(taken({kInf, 0}, 1));
+  EXPECT_FALSE(taken({1}, 1));
+  EXPECT_FALSE(taken({1, 0, 0}, 1));
+  EXPECT_FALSE(taken({}, 1));
+}
+
 // A vector that comes by its factors: in the ball by the length that comes with it, and nothing without one.
 TEST(Entrusted, AFactoredVectorIsClippedByItsLength) {
   const Vec d = {3, 4, 0, 1};      // two rows of factors, two outputs

@@ -44,6 +44,8 @@ class Link {
   virtual Status Ask(const Question&, std::vector<Bytes>& answers) = 0;
   // By which clients' keys are known, for rounds under masks; null: this link knows nobody, and has none.
   virtual const Roster* roster() const { return nullptr; }
+  // The name in the certificate that clients know this server by; empty: they know none, and can trust none.
+  virtual std::string server() const { return {}; }
   virtual void Note(const std::string&) {}  // for whoever watches
 };
 
@@ -84,6 +86,7 @@ struct FarCohort {
   Link& link;
   std::uint32_t count = 0;
   std::vector<FarClient> clients = {};  // empty where the model is with the server
+  std::span<const double> weights = {};  // of clients who trust the server; empty: 1 each
 };
 
 // Room for a frame whose vectors have these lengths, whatever they are vectors of.

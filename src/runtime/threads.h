@@ -167,11 +167,25 @@ class ThreadRuntime {
   // Clients that are somewhere else. An answer that is not a frame of this algorithm is turned away at the
   // door, and its sender is absent from the round.
   Status Run(typename A::Server& server, FarCohort& far, Participants& who, const Watcher& watcher)
-      requires Framed<typename A::Up> {
+      requires Framed<typename A::Up> || IsEntrusted<typename A::Up> {
     return server.Start(down_) ? Resume(server, far, who, watcher) : Status(Ok{});
   }
   Status Resume(typename A::Server& server, FarCohort& far, Participants& who, const Watcher& watcher)
-      requires Framed<typename A::Up> {
+      requires Framed<typename A::Up> || IsEntrusted<typename A::Up> {
+    // The server's noise is new if a round is made again, so nobody hears of a round before it is kept.
+    keep_first_ = IsEntrusted<typename A::Up>;
+    const auto open = [&](std::uint32_t client, std::span<const std::byte> bytes) -> Result<Reply<A>> {
+      if constexpr (IsEntrusted<typename A::Up>) {
+        TACIT_TRY(Private<Vec> sent, Codec::DecodeEntrusted(bytes));
+        Reply<A> reply;
+        if (server.Accept(sent, far.weights.empty() ? 1.0 : far.weights[client], reply.up)) return reply;
+        return Fail(Code::kMalformed,
+                    "the update is not of the agreed length, not finite, or longer than the clip; sender and "
+                    "receiver must run the same job and version");
+      } else {
+        return Codec::Decode<Reply<A>>(bytes);
+      }
+    };
     const auto lengths = server.lengths();
     const std::size_t own = far.clients.empty() ? 0 : far.clients.front().x.size();
     const auto fits = [&](auto reply) -> Status {  // a Result<Reply<A>>
@@ -196,14 +210,21 @@ class ThreadRuntime {
                                  .who = ids,
                                  .frame = frame,
                                  .most_bytes = MostBytes(lengths, own),
-                                 .check = [&](auto bytes) { return fits(Codec::Decode<Reply<A>>(bytes)); }},
+                                 .check = [&](auto bytes) -> Status {
+                                   if constexpr (IsEntrusted<typename A::Up>) return Ok{};
+                                   return fits(open(0, bytes));
+                                 },
+                                 .check_from = [&](std::uint32_t client, auto bytes) -> Status {
+                                   if constexpr (!IsEntrusted<typename A::Up>) return Ok{};
+                                   return fits(open(client, bytes));
+                                 }},
                                 answers));
           return ids.size();
         },
         [&](std::size_t i) { return ids[i]; },
         [&](std::size_t i, const typename A::Down&, Lane& lane) -> Status {
           if (answers[i].empty()) return Ok{};
-          TACIT_TRY(Reply<A> reply, Codec::Decode<Reply<A>>(answers[i]));
+          TACIT_TRY(Reply<A> reply, open(ids[i], answers[i]));
           lane.up = std::move(reply.up);
           if (own != 0) far.clients[ids[i]].x = *reply.iterate;
           return Ok{};
@@ -280,8 +301,9 @@ class ThreadRuntime {
         scratch.rng->Rekey({*noise_.replay_seed, Purpose::kNoise, kServer, report.round});
       TACIT_TRY(more, server.Round(total_, down, scratch));
       report.last = !more;
-      if (report.last) TACIT_OK(finish(down, report));
+      if (report.last && !keep_first_) TACIT_OK(finish(down, report));
       TACIT_OK(watcher.after(report));
+      if (report.last && keep_first_) TACIT_OK(finish(down, report));
     }
     return Ok{};
   }
@@ -651,6 +673,7 @@ class ThreadRuntime {
   RankAccounts* accounts_ = nullptr;
   std::size_t holders_ = 0;  // clients that remember
   bool is_open_ = false;  // open_ counts
+  bool keep_first_ = false;  // what the last round made is kept before clients hear of it
   bool current_ = true;  // rank 0 knows the state of the others' clients
 };
 

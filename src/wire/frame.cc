@@ -38,6 +38,28 @@ Result<std::span<const std::byte>> Codec::Open(std::span<const std::byte> frame)
   return payload;
 }
 
+std::vector<std::byte> Codec::Encode(const Entrusted& e, const ServerTrust&) {
+  TACIT_CHECK(e.given_);
+  Vec value;
+  Form(e.value_, value);
+  Scale(e.factor_, value);  // as the sum would
+  std::vector<std::byte> out(kFrameHeader);
+  out.reserve(kFrameHeader + sizeof(std::uint64_t) + value.size() * sizeof(double));
+  Put(out, value);
+  Seal(out);
+  return out;
+}
+
+Result<Private<Vec>> Codec::DecodeEntrusted(std::span<const std::byte> frame) {
+  TACIT_TRY(std::span<const std::byte> rest, Open(frame));
+  Vec value;
+  if (!Get(rest, value) || !rest.empty())
+    return Fail(Code::kMalformed,
+                "frame: the payload is not one vector; sender and receiver must run the "
+                "same version");
+  return Private<Vec>(std::move(value));
+}
+
 void Codec::Put(std::vector<std::byte>& out, const Masked& m) {
   TACIT_CHECK(m.covered_ || m.value_.empty());
   const std::size_t width = m.bits_ / 8;

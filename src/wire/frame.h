@@ -4,7 +4,8 @@
 //   magic "TCT1" | u32 CRC-32 of the payload | u64 payload length | payload: the fields in order
 // A field is its number, or a u64 count and that many numbers (of a compressed vector: bytes); a masked one
 // is u32 b, a u64 count and b/8 bytes for each number. Decoding refuses whatever is not exactly that. A
-// decoded Released is the sender's claim; nobody can check it here.
+// decoded Released is the sender's claim; nobody can check it here. What is entrusted to a server is a vector
+// like any other on the wire, and gets there only by a client's word that the server is trusted.
 #include <bit>
 #include <cstring>
 #include <span>
@@ -43,6 +44,11 @@ class Codec {
     return m;
   }
 
+  // For a server that its operator trusts, over a channel that only this server can read.
+  static std::vector<std::byte> Encode(const Entrusted&, const ServerTrust&);
+  // At that server: private, and to be judged by Bounded::Accept.
+  static Result<Private<Vec>> DecodeEntrusted(std::span<const std::byte> frame);
+
  private:
   template <class T> static T& Slot(Public<T>& f) { return f.Mutable(); }
   template <class T> static T& Slot(Released<T>& f) { return f.value_; }
@@ -75,7 +81,7 @@ class Codec {
   template <class T>
   static bool Get(std::span<const std::byte>& in, std::vector<T>& v) {
     std::uint64_t n = 0;
-    if (!Get(in, n) || n > in.size() / sizeof(T)) return false;        // never allocates beyond the input
+    if (!Get(in, n) || n > in.size() / sizeof(T)) return false;  // never allocates beyond the input
     v.resize(static_cast<std::size_t>(n));
     if (n != 0) std::memcpy(v.data(), in.data(), v.size() * sizeof(T));
     in = in.subspan(v.size() * sizeof(T));
@@ -86,8 +92,8 @@ class Codec {
   static void Put(std::vector<std::byte>& out, const Masked& m);  // without its masks: a bug, which stops
   static bool Get(std::span<const std::byte>& in, Masked& m);
 
-  static void Seal(std::vector<std::byte>& out);                       // writes the header
-  static Result<std::span<const std::byte>> Open(std::span<const std::byte> frame);   // checks it
+  static void Seal(std::vector<std::byte>& out);  // writes the header
+  static Result<std::span<const std::byte>> Open(std::span<const std::byte> frame);  // checks it
 };
 
 }  // namespace tacit

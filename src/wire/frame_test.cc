@@ -153,6 +153,36 @@ TEST(Frame, OfAnotherMessageIsAnError) {
   EXPECT_FALSE(Codec::Decode<Message1>(Codec::Encode(v)).ok());
 }
 
+// To a server that is trusted, what is entrusted travels as the term that would be added here, bit for bit.
+TEST(Frame, OfWhatIsEntrustedIsItsTerm) {
+  const ServerTrust trust = ServerTrust::Declared("coordinator");
+  const auto opened = [](const Entrusted& e) {
+    EntrustedSum sum;
+    sum.Reset();
+    sum.Add(e);
+    LedgerBook book(std::vector<MuSquared>(1, MuSquared::Proven(kInf)), Adjacency::kReplaceOne);
+    NoiseRng rng = NoiseRng::Replayable({});
+    NoiseBuffer noise;
+    Released<Vec> out;
+    EXPECT_TRUE(Expose().ReleaseForAll(sum.Total(), NoiseStd{1.0}, book, rng, noise, out).ok());
+    return *out;
+  };
+  for (const Vec& v : {Vec{3, 4, 1e-9}, Vec{0.1, 0.2, 0.3}, Vec{1e300, -1e300, 7}}) {
+    Private<Vec> p(v), zero{Vec(3)};
+    Entrusted sent, taken;
+    Bounded::ClipAndEntrust(p, L2Bound{0.7}, sent);
+    const auto frame = Codec::Encode(sent, trust);
+    auto back = Codec::DecodeEntrusted(frame);
+    ASSERT_TRUE(back.ok());
+    ASSERT_TRUE(Bounded::Clip(zero, L2Bound{0.7}).Accept(*back, 1, taken));
+    EXPECT_EQ(opened(taken), opened(sent));
+    for (std::size_t n = 0; n < frame.size(); ++n)
+      EXPECT_FALSE(Codec::DecodeEntrusted(std::span(frame).first(n)).ok());
+  }
+  Message1 other = Sample();
+  EXPECT_FALSE(Codec::DecodeEntrusted(Codec::Encode(other)).ok());
+}
+
 TEST(Crc32, IsTheStandardOne) {
   const char* text = "123456789";
   EXPECT_EQ(Crc32(std::as_bytes(std::span(text, 9))), 0xCBF43926u);

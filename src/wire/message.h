@@ -1,8 +1,9 @@
 #pragma once
 
 // What may travel. A message lists its fields, and every field is Public, Released or Masked, or Entrusted to
-// a server whom the clients trust: a bare vector or number does not compile. A frame cannot be made of what
-// is entrusted; it stays in the process. What is Masked has a form on the wire once masks cover it.
+// a server whom the clients trust: a bare vector or number does not compile. A frame of what is entrusted
+// needs a ServerTrust; it stays in the process otherwise. What is Masked has a form on the wire once masks
+// cover it.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -40,7 +41,7 @@ template <class M>
 concept Message =
     requires(M m) { m.Fields(); } && internal::kAllMayTravel<decltype(std::declval<M&>().Fields())>;
 
-// What can leave the process: all but what is entrusted.
+// What can leave the process by itself: all but what is entrusted.
 namespace internal {
 template <class Tuple> inline constexpr bool kAllFramed = false;
 template <class... F>
@@ -50,6 +51,10 @@ inline constexpr bool kAllFramed<std::tuple<F&...>> =
 template <class M>
 concept Framed = Message<M> && internal::kAllFramed<decltype(std::declval<M&>().Fields())>;
 
+// A message that is one entrusted vector.
+template <class M>
+concept IsEntrusted =
+    Message<M> && std::is_same_v<decltype(std::declval<M&>().Fields()), std::tuple<Entrusted&>>;
 // A message that is one masked vector: it leaves by rounds of several steps (runtime/mask_round.h).
 template <class M>
 concept IsMasked = Message<M> && std::is_same_v<decltype(std::declval<M&>().Fields()), std::tuple<Masked&>>;

@@ -1,5 +1,5 @@
 // EXPECT: no match for .operator\*|indirection requires pointer operand
-// What clients entrust to a server has no form on the wire: it stays in the process.
+// What clients entrust to a server does not travel in a message: it needs a ServerTrust of its own.
 #include "wire/frame.h"
 
 struct Sent {
