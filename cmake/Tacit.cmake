@@ -30,7 +30,9 @@ endfunction()
 # tacit_test(NAME LINK targets... [ENV VAR=value...] [LABELS label...] [TIMEOUT seconds]):
 # builds NAME.cc beside it as a GoogleTest program. A name that ends in _slow_test is labelled slow
 # and left to `make test-all`. LABELS adds labels: e2e for a test that starts processes, threads for one
-# that runs several threads, which the target thread_tests builds for the thread sanitizer.
+# that runs several threads, which the target thread_tests builds for the thread sanitizer. Tests of the
+# folders that touch memory by hand are labelled memory, and memory_tests builds them: what .ci/run has time
+# to run under the address sanitizer.
 # Skipped cases are counted by scripts/run-tests from the program's own report: ctest's
 # SKIP_REGULAR_EXPRESSION would hide a failure in a program that also skips something.
 function(tacit_test name)
@@ -50,13 +52,21 @@ function(tacit_test name)
   else()
     list(APPEND A_LABELS fast)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
-  if("threads" IN_LIST A_LABELS)
-    if(NOT TARGET thread_tests)
-      add_custom_target(thread_tests)
-    endif()
-    add_dependencies(thread_tests ${name})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(folder MATCHES "^(core|data|models|compress|privacy|wire|runtime)$" AND NOT name MATCHES "_slow_test$")
+    list(APPEND A_LABELS memory)
   endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
+  foreach(kind IN ITEMS threads memory)
+    string(REGEX REPLACE "s$" "" target ${kind})
+    set(target ${target}_tests)
+    if(${kind} IN_LIST A_LABELS)
+      if(NOT TARGET ${target})
+        add_custom_target(${target})
+      endif()
+      add_dependencies(${target} ${name})
+    endif()
+  endforeach()
 endfunction()
 
 # tacit_fuzz(NAME LINK targets...): builds NAME.cc beside it, which defines LLVMFuzzerTestOneInput, as a
