@@ -9,6 +9,7 @@
 #include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/site.h"
+#include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
 
@@ -123,7 +124,7 @@ class Line {
     for (bool said = false;;) {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       grpc::ClientContext call;
-      call.set_deadline(std::chrono::system_clock::now() + 60s);
+      call.set_deadline(In(60s));
       const auto called = steady_clock::now();
       const grpc::Status done = make(call);
       if (done.ok()) return Ok{};
@@ -153,7 +154,7 @@ class Line {
       std::this_thread::sleep_for(pause);
       // A connection comes about only while somebody waits for it.
       for (auto waited = 0ms; waited < 10 * pause && !stopped(); waited += 100ms)
-        if (channel_->WaitForConnected(std::chrono::system_clock::now() + 100ms)) break;
+        if (channel_->WaitForConnected(In(100ms))) break;
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
     }
   }
