@@ -5,7 +5,7 @@
 namespace tacit {
 namespace {
 
-TEST_F(ProtocolFuzz, AServerRefusesWhatIsNoAnswerAndTrainsOn) { Attack(6, 6'000, 1); }
+TEST_F(ProtocolFuzz, AServerRefusesWhatIsNoAnswerAndTrainsOn) { Attack(4, 4'000, 1); }
 TEST_F(ProtocolFuzz, APeerRefusesWhoIsNoNeighbourAndTrainsOn) { AttackPeer(3'000, 2); }
 
 }  // namespace
