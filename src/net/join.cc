@@ -32,18 +32,7 @@ struct Work {
 // server refuses is an error.
 class Line {
  public:
-  explicit Line(const JoinOptions& o) : o_(o) {
-    grpc::SslCredentialsOptions tls;
-    tls.pem_root_certs = o.identity.authority;
-    tls.pem_private_key = o.identity.key;
-    tls.pem_cert_chain = o.identity.certificate;
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    channel_ = grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments);
-    stub_ = v1::Federation::NewStub(channel_);
-  }
+  explicit Line(const JoinOptions& o) : o_(o) { Connect(); }
 
   Result<v1::EnrolReply> Enrol() {
     v1::EnrolReply reply;
@@ -116,6 +105,20 @@ class Line {
   bool stopped() const { return o_.stop != nullptr && o_.stop->load(); }
 
  private:
+  // A new connection. gRPC's own timers wait by the time of day (absl, before 2023), so that one who waits
+  // for it to connect again waits for hours where the clock was set back by hours; a new channel tries at
+  // once.
+  void Connect() {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = o_.identity.authority;
+    tls.pem_private_key = o_.identity.key;
+    tls.pem_cert_chain = o_.identity.certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub_ =
+        v1::Federation::NewStub(grpc::CreateCustomChannel(o_.server, grpc::SslCredentials(tls), arguments));
+  }
   template <class Call>
   Status Again(Call make) {
     using namespace std::chrono_literals;
@@ -152,14 +155,11 @@ class Line {
                            done.error_message(), took.count()));
       said = true;
       std::this_thread::sleep_for(pause);
-      // A connection comes about only while somebody waits for it.
-      for (auto waited = 0ms; waited < 10 * pause && !stopped(); waited += 100ms)
-        if (channel_->WaitForConnected(In(100ms))) break;
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
+      Connect();
     }
   }
   const JoinOptions& o_;
-  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
 };
 

@@ -228,8 +228,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
       if (kept == nullptr) {
         grpc::ChannelArguments arguments;
         arguments.SetSslTargetNameOverride(PeerHost(NameOfPeer(l)));  // who it is, not where
-        arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-        arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
         arguments.SetMaxReceiveMessageSize(1 << 20);
         kept = grpc::CreateCustomChannel(
             o_.job.addresses[l],
@@ -269,6 +268,10 @@ class PostOffice final : public Post, public v1::Peers::Service {
       if (!valid.ok()) return Fail(Code::kMismatch, "{}: is not listened to: {}", who, valid.error().message);
     }
     if (done.ok() && reply.note.size() == size) return Ok{};
+    {  // tried anew on a connection of its own: see join.cc
+      const std::lock_guard lock(mutex_);
+      neighbours_.at(l).channel = nullptr;
+    }
     switch (done.error_code()) {
       case grpc::StatusCode::FAILED_PRECONDITION:
       case grpc::StatusCode::OUT_OF_RANGE:
