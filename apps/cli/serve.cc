@@ -204,7 +204,7 @@ struct Terms {
 };
 
 struct JoinArguments {
-  std::string server;
+  std::string server, revocations;
   double patience = 600;
   Terms terms;
   IdentityArguments identity;
@@ -258,6 +258,7 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
   TACIT_OK(common.ExpectNoSets("join"));
   JoinOptions o;
   o.server = a.server;
+  o.revocations = a.revocations;
   o.data = a.terms.data;
   o.state = a.terms.state;
   o.ledger = a.terms.ledger;
@@ -354,6 +355,11 @@ void AddJoin(CLI::App& app, Invocation& run) {
   verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
   a->terms.Add(verb, true);
   a->identity.Add(verb);
+  verb->add_option(
+          "--crl", a->revocations,
+          "list of revoked certificates, of the server and of clients whose masks are used; read anew "
+          "at every call")
+      ->type_name("crl.pem");
   verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
       ->capture_default_str()
       ->type_name("SECONDS");

@@ -372,6 +372,11 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
   return id;
 }
 
+std::string NameIn(const std::string& certificate) {
+  const Certificate509 x = ParseCertificate(certificate);
+  return x ? CommonName(X509_get_subject_name(x.get())) : "";
+}
+
 Status Revocations::Check(const std::string& pem) const {
   const Certificate509 x = ParseCertificate(pem);
   if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");

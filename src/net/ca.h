@@ -64,6 +64,9 @@ struct Identity {
 Result<Identity> ReadIdentity(const std::filesystem::path& authority,
                               const std::filesystem::path& certificate, const std::filesystem::path& key);
 
+// The common name of a certificate (PEM); empty: it has none, or several, of which others may read another.
+std::string NameIn(const std::string& certificate);
+
 // The list of revoked certificates of an authority, read anew at every check. Thread-safe.
 class Revocations {
  public:

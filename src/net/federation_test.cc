@@ -9,6 +9,7 @@
 
 #include "audit/audit.h"
 #include "core/sha256.h"
+#include "net/notary.h"
 #include "net/test_federation.h"
 #include "privacy/ledger.h"
 #include "wire/frame.h"
@@ -489,6 +490,31 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, paper).find("paper"), std::string::npos);
+}
+
+TEST_F(Federation, AClientListensToNobodyWhoIsRevoked) {
+  Certify("ca", "former", Party::kServer);
+  Certify("ca", "lost", Party::kClient);
+  const Job job = MakeJob(kSmall);
+  auto server = FederationServer::Start(
+      job, kId,
+      {.address = "127.0.0.1:0", .identity = Who("former"), .revocations = {}, .stop = &failed_, .log = {}});
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  JoinOptions o = Joining("c0", (*server)->port(), "");
+  o.revocations = home() / "ca/crl.pem";
+  EXPECT_TRUE(ReadOffer(o).ok());
+  // Another client, whose keys a masked sum would be made with.
+  const std::vector<std::string> names = {"c0", "lost"};
+  const CertificateNotary lost(Who("lost"), names, kId), own(Who("c0"), names, kId, o.revocations);
+  const auto text = std::as_bytes(std::span("text"));
+  const auto signature = lost.Sign(text);
+  ASSERT_TRUE(signature.ok());
+  EXPECT_TRUE(own.Verify(1, lost.certificate(), text, *signature).ok());
+  ASSERT_TRUE(Revoke(home() / "ca", "former").ok() && Revoke(home() / "ca", "lost").ok());
+  const auto refused = ReadOffer(o);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("revoked"), std::string::npos) << refused.error().message;
+  EXPECT_FALSE(own.Verify(1, lost.certificate(), text, *signature).ok());
 }
 
 TEST_F(Federation, AClientsRowsMustBeThoseTheJobStates) {

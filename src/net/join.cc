@@ -9,6 +9,7 @@
 #include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/site.h"
+#include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
 
@@ -33,18 +34,9 @@ class Line {
  public:
   // trusted: the name in the certificate that the server must have; empty: any of the authority's that is for
   // its host.
-  explicit Line(const JoinOptions& o, const std::string& trusted = {}) : o_(o) {
-    grpc::SslCredentialsOptions tls;
-    tls.pem_root_certs = o.identity.authority;
-    tls.pem_private_key = o.identity.key;
-    tls.pem_cert_chain = o.identity.certificate;
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-    if (!trusted.empty()) arguments.SetSslTargetNameOverride(ServerHost(trusted));
-    channel_ = grpc::CreateCustomChannel(o.server, grpc::SslCredentials(tls), arguments);
-    stub_ = v1::Federation::NewStub(channel_);
+  explicit Line(const JoinOptions& o, std::string trusted = {})
+      : o_(o), trusted_(std::move(trusted)), revoked_(o.revocations, o.identity.authority) {
+    Connect();
   }
 
   Result<v1::EnrolReply> Enrol() {
@@ -125,6 +117,30 @@ class Line {
   bool stopped() const { return o_.stop != nullptr && o_.stop->load(); }
 
  private:
+  // A new connection. gRPC's own timers wait by the time of day (absl, before 2023), so that one who waits
+  // for it to connect again waits for hours where the clock was set back by hours; a new channel tries at
+  // once.
+  void Connect() {
+    grpc::SslCredentialsOptions tls;
+    tls.pem_root_certs = o_.identity.authority;
+    tls.pem_private_key = o_.identity.key;
+    tls.pem_cert_chain = o_.identity.certificate;
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    if (!trusted_.empty()) arguments.SetSslTargetNameOverride(ServerHost(trusted_));
+    stub_ =
+        v1::Federation::NewStub(grpc::CreateCustomChannel(o_.server, grpc::SslCredentials(tls), arguments));
+  }
+  // Whether the server's certificate is not revoked. Every answer comes after a question that was believed.
+  Status Believed(const grpc::ClientContext& call) const {
+    if (o_.revocations.empty()) return Ok{};
+    const auto shown = call.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    const Status valid = shown.size() == 1 ? revoked_.Check(std::string(shown[0].data(), shown[0].size()))
+                                           : Status(Fail(Code::kMismatch, "it shows no certificate"));
+    if (valid.ok()) return Ok{};
+    return Fail(Code::kInvalidArgument, "{}: is not listened to: {}", o_.server, valid.error().message);
+  }
   template <class Call>
   Status Again(Call make) {
     using namespace std::chrono_literals;
@@ -133,10 +149,10 @@ class Line {
     for (bool said = false;;) {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       grpc::ClientContext call;
-      call.set_deadline(std::chrono::system_clock::now() + 60s);
+      call.set_deadline(In(60s));
       const auto called = steady_clock::now();
       const grpc::Status done = make(call);
-      if (done.ok()) return Ok{};
+      if (done.ok()) return Believed(call);
       switch (done.error_code()) {
         case grpc::StatusCode::UNAVAILABLE:
         case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -161,15 +177,14 @@ class Line {
                            done.error_message(), took.count()));
       said = true;
       std::this_thread::sleep_for(pause);
-      // A connection comes about only while somebody waits for it.
-      for (auto waited = 0ms; waited < 10 * pause && !stopped(); waited += 100ms)
-        if (channel_->WaitForConnected(std::chrono::system_clock::now() + 100ms)) break;
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
+      Connect();
     }
   }
   const JoinOptions& o_;
+  const std::string trusted_;
+  const Revocations revoked_;
   std::vector<std::string> names_;
-  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Federation::Stub> stub_;
 };
 
@@ -273,7 +288,7 @@ Result<Joined> Join(const JoinOptions& o) {
   } else {
     TACIT_OK(WriteWhole(kept, offer.toml));
   }
-  const CertificateNotary notary(o.identity, offer.job.clients, offer.id);
+  const CertificateNotary notary(o.identity, offer.job.clients, offer.id, o.revocations);
   const Enrolment own{.name = o.identity.name,
                       .data = o.data,
                       .folder = joined.folder,

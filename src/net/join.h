@@ -34,6 +34,8 @@ Status CheckPolicy(const Policy&, const Job&, const Plan&);
 struct JoinOptions {
   std::string server;  // host:port
   Identity identity;
+  std::filesystem::path revocations =
+      {};  // crl.pem, of servers and of clients that sum with this one; empty: none
   std::string data;  // file
   std::filesystem::path state;  // folder: a subfolder a job, and the cumulative ledger
   std::filesystem::path ledger;  // empty: ledger.db in `state`

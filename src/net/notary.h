@@ -28,11 +28,16 @@ class CertificateRoster final : public Roster {
 
 class CertificateNotary final : public Notary {
  public:
-  CertificateNotary(const Identity& own, std::vector<std::string> clients, std::string job)
-      : own_(own), others_(own.authority, std::move(clients), std::move(job)) {}
+  // revocations: crl.pem, read anew at every check; empty: none.
+  CertificateNotary(const Identity& own, std::vector<std::string> clients, std::string job,
+                    std::filesystem::path revocations = {})
+      : own_(own),
+        others_(own.authority, std::move(clients), std::move(job)),
+        revoked_(std::move(revocations), own.authority) {}
   std::string job() const override { return others_.job(); }
   Status Verify(std::uint32_t client, std::span<const std::byte> certificate,
                 std::span<const std::byte> message, std::span<const std::byte> signature) const override {
+    TACIT_OK(revoked_.Check({reinterpret_cast<const char*>(certificate.data()), certificate.size()}));
     return others_.Verify(client, certificate, message, signature);
   }
   Bytes certificate() const override;
@@ -41,6 +46,7 @@ class CertificateNotary final : public Notary {
  private:
   Identity own_;
   CertificateRoster others_;
+  Revocations revoked_;
 };
 
 }  // namespace tacit

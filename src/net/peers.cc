@@ -12,6 +12,7 @@
 #include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/peer_site.h"
+#include "net/deadline.h"
 #include "net/server.h"
 
 namespace tacit {
@@ -26,9 +27,9 @@ constexpr auto kWait = 10s;                      // of one call for a note that 
 constexpr std::size_t kPart = 256 << 10;
 
 std::string NameBehind(const grpc::AuthContext& peer) {
-  const auto names = peer.FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-  if (!peer.IsPeerAuthenticated() || names.size() != 1) return "";
-  return {names[0].data(), names[0].size()};
+  const auto shown = peer.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (!peer.IsPeerAuthenticated() || shown.size() != 1) return "";
+  return NameIn(std::string(shown[0].data(), shown[0].size()));
 }
 
 class PostOffice final : public Post, public v1::Peers::Service {
@@ -49,7 +50,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
       closing_ = true;
     }
     changed_.notify_all();
-    server_->Shutdown(std::chrono::system_clock::now() + 2s);
+    server_->Shutdown(In(2s));
   }
 
   Status Listen(const std::string& address) {
@@ -227,8 +228,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
       if (kept == nullptr) {
         grpc::ChannelArguments arguments;
         arguments.SetSslTargetNameOverride(PeerHost(NameOfPeer(l)));  // who it is, not where
-        arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-        arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+        arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
         arguments.SetMaxReceiveMessageSize(1 << 20);
         kept = grpc::CreateCustomChannel(
             o_.job.addresses[l],
@@ -238,7 +238,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
       channel = kept;
     }
     grpc::ClientContext call;
-    call.set_deadline(std::chrono::system_clock::now() + within);
+    call.set_deadline(In(within));
     v1::FetchRequest request;
     request.set_protocol(kProtocol);
     request.set_job(name_);
@@ -268,6 +268,10 @@ class PostOffice final : public Post, public v1::Peers::Service {
       if (!valid.ok()) return Fail(Code::kMismatch, "{}: is not listened to: {}", who, valid.error().message);
     }
     if (done.ok() && reply.note.size() == size) return Ok{};
+    {  // tried anew on a connection of its own: see join.cc
+      const std::lock_guard lock(mutex_);
+      neighbours_.at(l).channel = nullptr;
+    }
     switch (done.error_code()) {
       case grpc::StatusCode::FAILED_PRECONDITION:
       case grpc::StatusCode::OUT_OF_RANGE:

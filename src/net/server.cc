@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <map>
 #include <mutex>
 
 #include <federation.grpc.pb.h>
 #include "core/sha256.h"
+#include "net/deadline.h"
 #include "net/notary.h"
 
 namespace tacit {
@@ -51,7 +53,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       closing_ = true;
     }
     changed_.notify_all();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    server_->Shutdown(In(std::chrono::seconds(2)));
   }
 
   Status Listen() {
@@ -103,6 +105,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::optional<steady_clock::time_point> soon;
     Status done = Ok{};
     while (answers_.size() < q.who.size()) {
+      EndSlowUploads();
       if (o_.stop != nullptr && o_.stop->load()) {
         done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
         break;
@@ -148,7 +151,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
         if ((everybody || here_[i]) && !told_[i]) return true;
       return false;
     };
-    while (waiting() && steady_clock::now() < until) changed_.wait_for(lock, kPoll);
+    while (waiting() && steady_clock::now() < until) {
+      EndSlowUploads();
+      changed_.wait_for(lock, kPoll);
+    }
   }
 
  private:
@@ -164,13 +170,13 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
   grpc::Status Known(const ServerContext& call, std::uint32_t& client) const {
     const auto peer = call.auth_context();
-    const auto names = peer->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
     const auto certificates = peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-    if (!peer->IsPeerAuthenticated() || names.size() != 1 || certificates.size() != 1)
+    const std::string shown =
+        certificates.size() == 1 ? std::string(certificates[0].data(), certificates[0].size()) : "";
+    const std::string name = NameIn(shown);
+    if (!peer->IsPeerAuthenticated() || name.empty())
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
-    const std::string name(names[0].data(), names[0].size());
-    if (const Status s = revoked_.Check(std::string(certificates[0].data(), certificates[0].size()));
-        !s.ok()) {
+    if (const Status s = revoked_.Check(shown); !s.ok()) {
       Log(fmt::format("refused {}: {}", IsPartyName(name) ? name : "a caller", s.error().message));
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, s.error().message);
     }
@@ -182,17 +188,25 @@ class Server final : public FederationServer, public v1::Federation::Service {
     client = *found;
     return grpc::Status::OK;
   }
+  struct Upload {
+    ServerContext* call;
+    steady_clock::time_point begun;
+  };
   // One of the calls of a client that are open, of a kind.
   class Open {
    public:
-    Open(Server& server, std::vector<int>& counts, std::uint32_t client)
+    // upload: ended if it takes too long; null: this call is none.
+    Open(Server& server, std::vector<int>& counts, std::uint32_t client, ServerContext* upload = nullptr)
         : server_(server), at_(counts[client]) {
       const std::lock_guard lock(server_.mutex_);
       allowed_ = ++at_ <= kOpen;
+      if (upload != nullptr)
+        place_ = server_.uploads_.insert(server_.uploads_.end(), {upload, steady_clock::now()});
     }
     ~Open() {
       const std::lock_guard lock(server_.mutex_);
       --at_;
+      if (place_) server_.uploads_.erase(*place_);
     }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
@@ -202,7 +216,14 @@ class Server final : public FederationServer, public v1::Federation::Service {
     Server& server_;
     int& at_;
     bool allowed_ = false;
+    std::optional<std::list<Upload>::iterator> place_;
   };
+  // Ends uploads that take too long; with the mutex.
+  void EndSlowUploads() {
+    const auto now = steady_clock::now();
+    for (const Upload& u : uploads_)
+      if (now - u.begun > std::chrono::duration<double>(o_.upload)) u.call->TryCancel();
+  }
   static grpc::Status TooMany() {
     return Refuse(grpc::StatusCode::UNAVAILABLE, "this client has calls open already; try again");
   }
@@ -292,7 +313,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
                       v1::AnswerReply*) override {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
-    const Open open(*this, answering_, client);
+    const Open open(*this, answering_, client, call);
     if (!open.allowed()) return TooMany();
     v1::AnswerPart part;
     if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
@@ -373,6 +394,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   bool over_ = false, closing_ = false;
   std::vector<bool> told_, here_;  // by client: that it is over; has called
   std::vector<int> waiting_, answering_;  // and its open calls
+  std::list<Upload> uploads_;
 };
 
 }  // namespace

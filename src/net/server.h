@@ -21,6 +21,7 @@ struct ServeOptions {
   Identity identity;
   std::filesystem::path revocations;             // crl.pem; empty: none
   const std::atomic<bool>* stop = nullptr;       // set: end after the round that waits, kInterrupted
+  double upload = 60;                            // seconds an answer may take; a client gives up as soon
   std::function<void(const std::string&)> log;   // one line per event; from any thread
 };
 

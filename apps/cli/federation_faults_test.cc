@@ -1,0 +1,29 @@
+#include "faulty_federation.h"
+
+namespace tacit {
+namespace {
+
+std::filesystem::path Home() {
+  return std::filesystem::temp_directory_path() /
+         fmt::format("tacit_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                     ::getpid());
+}
+
+TEST(FederationFaults, AFullDiskLosesNothing) { FaultyFederation(Home()).FullDisks(20, 1); }
+TEST(FederationFaults, NorDoesASmallFileSystem) { FaultyFederation(Home()).SmallFileSystems(); }
+TEST(FederationFaults, ClocksMayJump) {
+  FaultyFederation(Home(), "local", "deadline = 1800").JumpingClocks(2);
+}
+TEST(FederationFaults, AndMayBeSetBack) {
+  FaultyFederation(Home(), "local", "deadline = 1800").ClocksSetBack();
+}
+TEST(FederationFaults, DeadlinesAreBySteadyClocks) {
+  FaultyFederation(Home(), "local", "deadline = 0.1, minimum = 2")
+      .DeadlinesComeAllTheSame(3, FaultyFederation::kRounds);
+}
+TEST(FederationFaults, CertificatesAreRefusedOutsideTheirTime) {
+  FaultyFederation(Home()).CertificatesHaveTheirTime();
+}
+
+}  // namespace
+}  // namespace tacit

@@ -1,0 +1,12 @@
+// As network_faults_test.cc, for longer.
+#include "net/test_faults.h"
+
+namespace tacit {
+namespace {
+
+TEST_F(NetworkFaults, ANetworkThatSpoilsBytesChangesNothing) { Disturb(false, 150, 400, 4); }
+TEST_F(NetworkFaults, NorDoesItWithinMaskedRounds) { Disturb(true, 20, 200, 5); }
+TEST_F(NetworkFaults, ThirtyPercentOfClientsGoneInEveryRoundAreCountedOut) { Drop(40, 6); }
+
+}  // namespace
+}  // namespace tacit
