@@ -166,7 +166,7 @@ int ServeTacit(const Shape& s, const std::string& name, int out) {
 }
 
 template <class Serve, class Clients>
-Served Run(const Shape& s, Serve serve, Clients clients) {
+Served Run(Serve serve, Clients clients) {
   int out[2], in[2];
   TACIT_CHECK(::pipe(out) == 0 && ::pipe(in) == 0);
   const pid_t server = ::fork();
@@ -267,43 +267,41 @@ int Main(const Shape& s) {
         echo / r.seconds, r.megabytes);
     std::fflush(stdout);
   };
-  const Served echo = Run(
-      s, [&](int out, int in) { return ServeEcho(s, frame.size(), out, in); },
-      [&](int port, int out) {
-        std::barrier all(static_cast<std::ptrdiff_t>(s.clients + 1));
-        std::vector<std::jthread> threads;
-        for (std::size_t c = 0; c < s.clients; ++c)
-          threads.emplace_back([&, c] { Light(s, c, port, frame, &all, s.rounds); });
-        all.arrive_and_wait(), all.arrive_and_wait();
-        const double begin = Now(false);
-        threads.clear();
-        Say(out, {0, Now(false) - begin});
-      });
+  const Served echo = Run([&](int out, int in) { return ServeEcho(s, frame.size(), out, in); },
+                          [&](int port, int out) {
+                            std::barrier all(static_cast<std::ptrdiff_t>(s.clients + 1));
+                            std::vector<std::jthread> threads;
+                            for (std::size_t c = 0; c < s.clients; ++c)
+                              threads.emplace_back([&, c] { Light(s, c, port, frame, &all, s.rounds); });
+                            all.arrive_and_wait(), all.arrive_and_wait();
+                            const double begin = Now(false);
+                            threads.clear();
+                            Say(out, {0, Now(false) - begin});
+                          });
   tell("echo", echo, echo.seconds);
-  const Served server = Run(
-      s, [&](int out, int) { return ServeTacit(s, "server", out); },
-      [&](int port, int) {
-        std::vector<std::jthread> threads;
-        for (std::size_t c = 0; c < s.clients; ++c)
-          threads.emplace_back([&, c] { Light(s, c, port, frame, nullptr, ~std::size_t{0}); });
-      });
-  tell("server", server, echo.seconds);
-  const Served join = Run(
-      s, [&](int out, int) { return ServeTacit(s, "join", out); },
-      [&](int port, int) {
-        std::vector<std::jthread> threads;
-        for (std::size_t c = 0; c < s.clients; ++c)
-          threads.emplace_back([&, c] {
-            JoinOptions o;
-            o.server = fmt::format("127.0.0.1:{}", port);
-            o.identity = Who(s, NameOf(c));
-            o.data = (s.home / (NameOf(c) + ".svm")).string();
-            o.state = s.home / ("state-" + NameOf(c));
-            o.policy = {.max_epsilon = 10, .replayable = true};
-            const auto joined = Join(o);
-            if (!joined.ok()) fmt::print(stderr, "{}\n", joined.error().message);
+  const Served server =
+      Run([&](int out, int) { return ServeTacit(s, "server", out); },
+          [&](int port, int) {
+            std::vector<std::jthread> threads;
+            for (std::size_t c = 0; c < s.clients; ++c)
+              threads.emplace_back([&, c] { Light(s, c, port, frame, nullptr, ~std::size_t{0}); });
           });
-      });
+  tell("server", server, echo.seconds);
+  const Served join = Run([&](int out, int) { return ServeTacit(s, "join", out); },
+                          [&](int port, int) {
+                            std::vector<std::jthread> threads;
+                            for (std::size_t c = 0; c < s.clients; ++c)
+                              threads.emplace_back([&, c] {
+                                JoinOptions o;
+                                o.server = fmt::format("127.0.0.1:{}", port);
+                                o.identity = Who(s, NameOf(c));
+                                o.data = (s.home / (NameOf(c) + ".svm")).string();
+                                o.state = s.home / ("state-" + NameOf(c));
+                                o.policy = {.max_epsilon = 10, .replayable = true};
+                                const auto joined = Join(o);
+                                if (!joined.ok()) fmt::print(stderr, "{}\n", joined.error().message);
+                              });
+                          });
   tell("join", join, echo.seconds);
   return 0;
 }

@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "core/sha256.h"
+#include "now_and_then.h"
 #include "privacy/mechanism.h"
 #include "runtime/mask_round.h"
 
 // A masked round of three clients is played once. The input is then, in place of what a client is asked in a
-// step, or of what a client or the server finds in its file, or (now and then: it costs a round) of what a
+// step, or of what a client or the server finds in its file, or (one of 64: it costs a round) of what a
 // client answers in a step: either bytes of its own, under a header that is right, or changes to the true
 // ones. Whatever it is, it is answered or refused in words, and the server ends the round.
 namespace {
@@ -183,7 +184,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     else
       Edit(from, rest);
   };
-  if (data[1] >= 250) {
+  if (data[1] >= 250 && NowAndThen(data, size)) {
     world.Server(step, change);
   } else if (data[1] >= 128) {
     Bytes file = world.file(step);
