@@ -149,8 +149,9 @@ int ServeEcho(const Shape& s, std::size_t bytes, int out, int in) {
 int ServeTacit(const Shape& s, const std::string& name, int out) {
   auto job = LoadJob(s.home / "job.toml", {});
   TACIT_CHECK(job.ok());
-  auto server = FederationServer::Start(*job, std::string(32, 'a'),
-                                        {.address = "127.0.0.1:0", .identity = Who(s, "server"), .log = {}});
+  auto server = FederationServer::Start(
+      *job, std::string(32, 'a'),
+      {.address = "127.0.0.1:0", .identity = Who(s, "server"), .revocations = {}, .log = {}});
   TACIT_CHECK(server.ok());
   Say(out, {(*server)->port(), 0});
   TrainHooks hooks;
@@ -207,8 +208,9 @@ std::unique_ptr<v1::Federation::Stub> Call(const Shape& s, std::size_t c, int po
 void Light(const Shape& s, std::size_t c, int port, const std::string& frame, std::barrier<>* start,
            std::size_t times) {
   const auto stub = Call(s, c, port);
-  for (std::size_t k = 0;;) {
-    if (start != nullptr && k <= 1) start->arrive_and_wait();  // the first round is for connections
+  for (std::size_t k = 0, gates = 0;;) {
+    if (start != nullptr && k == gates && gates < 2)  // the first round is for connections
+      ++gates, start->arrive_and_wait();
     grpc::ClientContext next;
     v1::NextRequest request;
     request.set_job(std::string(32, 'a'));
@@ -216,7 +218,8 @@ void Light(const Shape& s, std::size_t c, int port, const std::string& frame, st
     v1::WorkPart work, part;
     for (bool first = true; stream->Read(&part); first = false)
       if (first) work = part;
-    if (!stream->Finish().ok()) {
+    if (const grpc::Status done = stream->Finish(); !done.ok()) {
+      fmt::print(stderr, "{}: {}\n", NameOf(c), done.error_message());
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       continue;
     }
