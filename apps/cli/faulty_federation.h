@@ -58,7 +58,7 @@ class FaultyFederation : public ProcessFederation {
     One(at, {.survives = [&](std::size_t who, int state) {
           if (!SaysDiskFull(at, who, state)) return false;
           ++full;
-          kilobytes[who] += kilobytes[who] / 2 + 16;
+          kilobytes[who] += kilobytes[who] + 16;
           const std::string size = fmt::format("size={}k", kilobytes[who]);
           return ::mount("tmpfs", StateOf(at, who).c_str(), "tmpfs", MS_REMOUNT, size.c_str()) == 0;
         }});

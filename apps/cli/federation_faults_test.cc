@@ -9,7 +9,7 @@ std::filesystem::path Home() {
                      ::getpid());
 }
 
-TEST(FederationFaults, AFullDiskLosesNothing) { FaultyFederation(Home()).FullDisks(20, 1); }
+TEST(FederationFaults, AFullDiskLosesNothing) { FaultyFederation(Home()).FullDisks(12, 1); }
 TEST(FederationFaults, NorDoesASmallFileSystem) { FaultyFederation(Home()).SmallFileSystems(); }
 TEST(FederationFaults, ClocksMayJump) {
   FaultyFederation(Home(), "local", "deadline = 1800").JumpingClocks(2);

@@ -26,6 +26,7 @@ struct Policy {
 };
 Section DescribePolicy(Policy&);
 Result<Policy> ReadPolicy(const std::filesystem::path&);  // TOML with the keys above
+Result<Policy> ParsePolicy(std::string_view toml, const std::string& name);  // which errors say
 // Why this job is refused by what it says of itself, before a plan is made of it: an offer may be large.
 Status CheckOffer(const Policy&, const Job&);
 // Why it is refused, with the figure and what would have to change.

@@ -26,19 +26,22 @@ Section DescribePolicy(Policy& p) {
 
 Result<Policy> ReadPolicy(const std::filesystem::path& file) {
   TACIT_TRY(const std::string text, ReadWhole(file, 1 << 20));
+  return ParsePolicy(text, file.string());
+}
+
+Result<Policy> ParsePolicy(std::string_view text, const std::string& name) {
   Policy policy;
   Section keys = DescribePolicy(policy);
   toml::table root;
   try {
-    root = toml::parse(text, file.string());
+    root = toml::parse(text, name);
   } catch (const toml::parse_error& e) {
-    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", file.string(), e.source().begin.line,
-                e.description());
+    return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", name, e.source().begin.line, e.description());
   }
   for (const auto& [key, node] : root) {
     auto value = internal::ValueOf(node, std::string(key.str()));
-    if (!value.ok()) return internal::At(file.string(), node, value.error());
-    if (Status s = keys.Set(key.str(), *value); !s.ok()) return internal::At(file.string(), node, s.error());
+    if (!value.ok()) return internal::At(name, node, value.error());
+    if (Status s = keys.Set(key.str(), *value); !s.ok()) return internal::At(name, node, s.error());
   }
   return policy;
 }

@@ -153,7 +153,9 @@ class Parcel {
     double bound = 0, length = 0;
     if (!Is(Kind::kEntrusted) || !Read(s.count_) || !Read(s.weight_) || !Read(bound) || !Read(length))
       return false;
-    s.bound_ = L2Bound::Proven(bound), s.length_ = L2Bound::Proven(length);
+    const auto bounded = L2Bound::Of(bound), long_as = L2Bound::Of(length);
+    if (!bounded.ok() || !long_as.ok()) return false;
+    s.bound_ = *bounded, s.length_ = *long_as;
     return s.count_ == 0 || Read(s.total_);
   }
   bool Take(MaskedTotal& s) {
