@@ -23,6 +23,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 
 namespace {
 
@@ -66,7 +67,7 @@ std::size_t Room(int fd, std::size_t wanted) {
   const ssize_t n = ::readlink(link, name, sizeof name - 1);
   if (n <= 0) return wanted;
   name[n] = '\0';
-  if (std::strncmp(name, folder + 1, std::strlen(folder + 1)) != 0) return wanted;
+  if (!std::string_view(name).starts_with(folder + 1)) return wanted;
   const long before = left.fetch_sub(static_cast<long>(wanted));
   return before <= 0 ? 0 : std::size_t(before) < wanted ? static_cast<std::size_t>(before) : wanted;
 }
@@ -105,7 +106,7 @@ long syscall(long number, ...) noexcept {
   long a[6];
   for (long& one : a) one = va_arg(list, long);
   va_end(list);
-  const auto* until = reinterpret_cast<const timespec*>(a[3]);
+  const auto* until = reinterpret_cast<const timespec*>(a[3]);  // NOLINT(performance-no-int-to-ptr): as given
   static const bool shifted = std::getenv("TACIT_FAULT_CLOCK") != nullptr;
   if (!shifted || number != SYS_futex || (a[1] & FUTEX_CLOCK_REALTIME) == 0 || until == nullptr)
     return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
