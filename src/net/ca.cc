@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
 #include <sstream>
 
 #include "experiment/files.h"
@@ -377,6 +378,15 @@ std::string NameIn(const std::string& certificate) {
   return x ? CommonName(X509_get_subject_name(x.get())) : "";
 }
 
+struct Revocations::Known {
+  std::mutex mutex;
+  std::string text;
+  Crl list;  // none: nothing was read yet, or it is no list of this authority
+};
+
+Revocations::Revocations(fs::path file, std::string authority_pem)
+    : file_(std::move(file)), authority_(std::move(authority_pem)), known_(std::make_shared<Known>()) {}
+
 Status Revocations::Check(const std::string& pem) const {
   const Certificate509 x = ParseCertificate(pem);
   if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
@@ -385,10 +395,16 @@ Status Revocations::Check(const std::string& pem) const {
     return Fail(Code::kInvalidArgument, "the certificate is not valid now; ask its authority for a new one");
   if (file_.empty()) return Ok{};
   TACIT_TRY(const std::string text, ReadWhole(file_, 1 << 26));
-  const Crl crl = ParseCrl(text);
-  const Certificate509 ca = ParseCertificate(authority_);
-  EVP_PKEY* key = ca ? X509_get0_pubkey(ca.get()) : nullptr;
-  if (!crl || key == nullptr || X509_CRL_verify(crl.get(), key) != 1)
+  const std::lock_guard lock(known_->mutex);
+  Crl& crl = known_->list;
+  if (!crl || known_->text != text) {
+    crl = ParseCrl(text);
+    const Certificate509 ca = ParseCertificate(authority_);
+    EVP_PKEY* key = ca ? X509_get0_pubkey(ca.get()) : nullptr;
+    if (crl && (key == nullptr || X509_CRL_verify(crl.get(), key) != 1)) crl.reset();
+    known_->text = text;
+  }
+  if (!crl)
     return Fail(Code::kMalformed, "{}: is no list of this authority; nobody is let in without one",
                 file_.string());
   X509_REVOKED* found = nullptr;

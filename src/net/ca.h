@@ -6,6 +6,7 @@
 //   ca.pem      its certificate: for everyone      issued.txt  serial, name, role and end of each certificate
 //   ca.key      for its owner alone (mode 0600)    crl.pem     revoked certificates: for servers
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -71,14 +72,15 @@ std::string NameIn(const std::string& certificate);
 class Revocations {
  public:
   // file: empty for none.
-  Revocations(std::filesystem::path file, std::string authority_pem)
-      : file_(std::move(file)), authority_(std::move(authority_pem)) {}
+  Revocations(std::filesystem::path file, std::string authority_pem);
   // Why a certificate (PEM) may not be used: revoked, not valid now, or the list cannot be trusted.
   Status Check(const std::string& certificate) const;
 
  private:
+  struct Known;  // the list as it was read last: its signature is checked when it changes
   std::filesystem::path file_;
   std::string authority_;
+  std::shared_ptr<Known> known_;
 };
 
 }  // namespace tacit

@@ -21,6 +21,7 @@ using grpc::ServerContext;
 using std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(100);      // how late a stop or a hang-up is noticed
+constexpr auto kNotice = std::chrono::seconds(1);  // the same for a client that waits: there may be many
 constexpr auto kGrace = std::chrono::seconds(2);  // for more answers, where enough are there
 constexpr int kOpen =
     2;  // calls of a kind that a client may have open at once: one may be about to be noticed
@@ -52,7 +53,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       const std::lock_guard lock(mutex_);
       closing_ = true;
     }
-    changed_.notify_all();
+    asked_.notify_all();
     server_->Shutdown(In(std::chrono::seconds(2)));
   }
 
@@ -88,13 +89,16 @@ class Server final : public FederationServer, public v1::Federation::Service {
     Sha256 broadcast;
     broadcast.Add(q.frame);
     const Sha256::Digest digest = broadcast.Finish();
+    auto text =
+        std::make_shared<const std::string>(reinterpret_cast<const char*>(q.frame.data()), q.frame.size());
     std::unique_lock lock(mutex_);
     question_ = &q;
     broadcast_ = digest;
+    frame_ = std::move(text);
     answers_.clear();
     ++number_;
     counts_.round = q.round;
-    changed_.notify_all();
+    asked_.notify_all();
     // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
     const std::size_t minimum = q.last || !q.patient ? 0
                                 : q.least != 0       ? std::min(q.who.size(), q.least)
@@ -132,6 +136,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (done.ok() && answers_.size() < q.who.size())
       Log(fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()));
     question_ = nullptr;
+    frame_ = nullptr;
     // Nobody may still read the question that ends here.
     while (readers_ > 0) changed_.wait_for(lock, kPoll);
     return done;
@@ -141,7 +146,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::unique_lock lock(mutex_);
     over_ = true;
     counts_.over = true;
-    changed_.notify_all();
+    asked_.notify_all();
     // A process that has asked nobody has not been called by anybody yet.
     if (number_ == 0) everybody = true, seconds = std::max(seconds, job_.deadline);
     const auto until = steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -253,32 +258,35 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const Open open(*this, waiting_, client);
     if (!open.allowed()) return TooMany();
     v1::WorkPart part;
-    std::string frame;
+    std::shared_ptr<const std::string> frame;  // one for all clients, unless a part of it is a client's own
+    std::string own;
     {
       std::unique_lock lock(mutex_);
       if (!here_[client]) ++counts_.seen;
       here_[client] = true;
       const auto until = steady_clock::now() + kWait;
       while (!over_ && !closing_ && !Wanted(client) && steady_clock::now() < until && !call->IsCancelled())
-        changed_.wait_for(lock, kPoll);
+        asked_.wait_for(lock, kNotice);
       if (Wanted(client)) {
         part.set_kind(question_->last ? v1::WorkPart::LAST : v1::WorkPart::ROUND);
         part.set_round(question_->round);
         part.set_step(question_->step);
         part.set_question(Name(client));
-        frame.assign(reinterpret_cast<const char*>(question_->frame.data()), question_->frame.size());
-        const auto own = Personal(client);
-        frame.append(reinterpret_cast<const char*>(own.data()), own.size());
+        frame = frame_;
+        const auto bytes = Personal(client);
+        own.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       } else if (over_) {
         part.set_kind(v1::WorkPart::OVER);
       }
     }
-    part.set_size(frame.size());
-    counts_.bytes_out += frame.size();
+    if (!own.empty()) frame = std::make_shared<const std::string>(*frame + own);
+    const std::size_t size = frame != nullptr ? frame->size() : 0;
+    part.set_size(size);
+    counts_.bytes_out += size;
     const bool over = part.kind() == v1::WorkPart::OVER;
     bool sent = true;
-    for (std::size_t at = 0; sent && (at == 0 || at < frame.size()); at += kPart) {
-      part.set_data(frame.substr(at, kPart));
+    for (std::size_t at = 0; sent && (at == 0 || at < size); at += kPart) {
+      if (size != 0) part.set_data(frame->data() + at, std::min(kPart, size - at));
       sent = out->Write(part);
       part.Clear();
     }
@@ -385,8 +393,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
   int port_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // for whoever asks: an answer more, or a reader less
+  std::condition_variable asked_;  // for the many who wait to be asked, whom an answer need not wake
   const Question* question_ = nullptr;  // null: between rounds
+  std::shared_ptr<const std::string> frame_;  // its frame
   Sha256::Digest broadcast_ = {};  // of its frame
   std::uint64_t number_ = 0;  // of questions so far
   std::size_t readers_ = 0;  // calls that look at the question without the mutex
