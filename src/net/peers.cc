@@ -289,7 +289,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
     for (bool said = false;;) {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       Reply reply;
-      const Status s = Call(l, place, reply, 30s);
+      Status s = Call(l, place, reply, 30s);
       if (!s.ok() && s.error().code != Code::kIo) return s;
       if (s.ok() && place == 0) return Ok{};
       if (s.ok() && reply.kind == v1::NotePart::NOTE) {
@@ -349,19 +349,20 @@ Result<Joined> TakePeersPart(const PeerSettings& o) {
                             .data = o.data,
                             .folder = joined.folder,
                             .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger};
-  TACIT_TRY(joined.result, TakePlace(o.job, std::move(plan), enrolment, [&](PeerSite& site) -> Result<bool> {
-              if (o.log) o.log(fmt::format("job {}, {} neighbours", joined.job, graph.degree(own)));
-              std::error_code ec;
-              if (!fs::exists(joined.folder / "checkpoint", ec)) TACIT_OK(post.Meet());
-              TACIT_OK(site.Attend(post));
-              const bool free = post.Finish(o.linger);
-              if (!free && o.stop != nullptr && o.stop->load())
-                return Fail(Code::kInterrupted, "stopped while neighbours may need the last note");
-              if (!free && o.log)
-                o.log("some neighbours are not done; if one asks for this peer, give the same command again");
-              joined.over = true;
-              return free;
-            }));
+  const auto attend = [&](PeerSite& site) -> Result<bool> {
+    if (o.log) o.log(fmt::format("job {}, {} neighbours", joined.job, graph.degree(own)));
+    std::error_code ec;
+    if (!fs::exists(joined.folder / "checkpoint", ec)) TACIT_OK(post.Meet());
+    TACIT_OK(site.Attend(post));
+    const bool free = post.Finish(o.linger);
+    if (!free && o.stop != nullptr && o.stop->load())
+      return Fail(Code::kInterrupted, "stopped while neighbours may need the last note");
+    if (!free && o.log)
+      o.log("some neighbours are not done; if one asks for this peer, give the same command again");
+    joined.over = true;
+    return free;
+  };
+  TACIT_TRY(joined.result, TakePlace(o.job, std::move(plan), enrolment, attend));
   return joined;
 }
 

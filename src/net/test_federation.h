@@ -160,6 +160,7 @@ class Federation : public testing::Test {
   // Peers without a server, each in a thread.
   static int FreePort() {
     const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (s < 0) return 0;
     sockaddr_in a{};
     a.sin_family = AF_INET;
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

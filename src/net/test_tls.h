@@ -22,6 +22,7 @@ inline bool Carry(SSL_CTX* context, const Identity& id) {
 }
 inline int Dial(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  TACIT_CHECK(fd >= 0);
   sockaddr_in a{};
   a.sin_family = AF_INET;
   a.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -32,6 +33,7 @@ inline int Dial(int port) {
 }
 inline int ListenAnywhere(int& port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  TACIT_CHECK(fd >= 0);
   sockaddr_in a{};
   a.sin_family = AF_INET;
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -276,6 +276,7 @@ TEST_F(Callers, InPlainTextAreNotAnswered) {
        {std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + std::string(9, '\0'),
         std::string("GET /tacit.v1.Federation/Enrol HTTP/1.1\r\nHost: x\r\n\r\n")}) {
     const int fd = Dial(server_->port());
+    ASSERT_GE(fd, 0);
     ASSERT_EQ(::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
     ::shutdown(fd, SHUT_WR);
     std::string said;

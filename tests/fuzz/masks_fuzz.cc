@@ -64,7 +64,7 @@ class World final : public Link {
     TACIT_CHECK(Round());
   }
 
-  // The round with the server, in which `spoil` has the last word on an answer.
+  // The round with the server, in which `spoil_` has the last word on an answer.
   bool Round() {
     for (Bytes& k : kept_) k.clear();
     Start start;
@@ -96,9 +96,9 @@ class World final : public Link {
       if (!q.personal.empty()) question.insert(question.end(), q.personal[k].begin(), q.personal[k].end());
       const Bytes before = kept_[i];
       auto answer = Answer(i, q.step, question, kept_[i]);
-      if (i == 0 && !spoil) asked_[q.step - 1] = question, before_[q.step - 1] = before;
+      if (i == 0 && !spoil_) asked_[q.step - 1] = question, before_[q.step - 1] = before;
       if (!answer.ok()) continue;
-      if (i == 0 && spoil) spoil(q.step, *answer);
+      if (i == 0 && spoil_) spoil_(q.step, *answer);
       Status fits = q.check(*answer);
       if (fits.ok() && q.check_from) fits = q.check_from(i, *answer);
       if (fits.ok()) answers[k] = *std::move(answer);
@@ -131,17 +131,17 @@ class World final : public Link {
   }
   void Server(std::uint32_t step, const std::function<void(Bytes&)>& change) {
     attempts_ = 0;
-    spoil = [&](std::uint32_t now, Bytes& answer) {
+    spoil_ = [&](std::uint32_t now, Bytes& answer) {
       if (now == step) change(answer);
     };
     (void)Round();
-    spoil = {};
+    spoil_ = {};
   }
   const Bytes& asked(std::uint32_t step) const { return asked_[step - 1]; }
   const Bytes& file(std::uint32_t step) const { return step % 2 == 0 ? server_ : before_[step - 1]; }
 
  private:
-  std::function<void(std::uint32_t, Bytes&)> spoil;
+  std::function<void(std::uint32_t, Bytes&)> spoil_;
   const Quorum quorum_ = {kClients, kClients, 0};
   const SecureSum sum_;
   const HashNotary notary_[kClients] = {HashNotary(0), HashNotary(1), HashNotary(2)};
