@@ -10,6 +10,13 @@
 
 namespace tacit {
 
+// A folder for the test that runs.
+inline std::filesystem::path Home() {
+  return std::filesystem::temp_directory_path() /
+         fmt::format("tacit_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                     ::getpid());
+}
+
 class FaultyFederation : public ProcessFederation {
  public:
   using ProcessFederation::ProcessFederation;

@@ -3,12 +3,6 @@
 namespace tacit {
 namespace {
 
-std::filesystem::path Home() {
-  return std::filesystem::temp_directory_path() /
-         fmt::format("tacit_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(),
-                     ::getpid());
-}
-
 TEST(FederationFaults, AFullDiskLosesNothing) { FaultyFederation(Home()).FullDisks(12, 1); }
 TEST(FederationFaults, NorDoesASmallFileSystem) { FaultyFederation(Home()).SmallFileSystems(); }
 TEST(FederationFaults, ClocksMayJump) {

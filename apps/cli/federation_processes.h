@@ -22,6 +22,7 @@
 #include "experiment/files.h"
 #include "experiment/job.h"
 #include "net/ca.h"
+#include "net/test_port.h"
 #include "privacy/data_ledger.h"
 
 namespace tacit {
@@ -111,19 +112,6 @@ class ProcessFederation {
     EXPECT_EQ(sets->front().runs[0].state, "settled");
     EXPECT_LE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * (1 + 1e-12));
     EXPECT_GE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * 0.99);
-  }
-
-  static int FreePort() {
-    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
-    if (s < 0) return 0;
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof a;
-    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-    EXPECT_EQ(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size), 0);
-    ::close(s);
-    return ntohs(a.sin_port);
   }
 
   pid_t Start(const std::filesystem::path& at, std::size_t who, int port, const Environment& more = {},

@@ -34,9 +34,7 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
     const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [\"p0\", \"p1\", \"p2\"]\n"
                                                           "addresses = {}\n",
                                                           FreeAddresses(n)));
-    TrainHooks hooks;
-    hooks.noise_seed = kNoiseSeed;
-    const auto alone = tacit::Train(job.config, hooks);
+    const auto alone = Alone(job);
     ASSERT_TRUE(alone.ok()) << alone.error().message;
     const auto joined = TrainPeers(job, files);
     for (const auto& one : joined) {
@@ -57,9 +55,7 @@ TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
     EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
     return;
   }
-  TrainHooks hooks;
-  hooks.noise_seed = kNoiseSeed;
-  const auto alone = tacit::Train(job.config, hooks);
+  const auto alone = Alone(job);
   ASSERT_TRUE(alone.ok()) << alone.error().message;
   const Ran apart = Train(job, files);
   ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
@@ -368,9 +364,7 @@ TEST_F(Federation, ATrustedServersNetworkIsThatOfTheSimulation) {
                                   {"algorithm.rounds", "3"}, {"algorithm.local_steps", "2"}};
   for (const auto& [key, value] : kCentral) sets.push_back({key, value});
   const Job job = MakeJob(kSmall, sets);
-  TrainHooks hooks;
-  hooks.noise_seed = kNoiseSeed;
-  const auto alone = tacit::Train(job.config, hooks);
+  const auto alone = Alone(job);
   ASSERT_TRUE(alone.ok()) << alone.error().message;
   const Ran apart = Train(job, files);
   ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
@@ -387,9 +381,7 @@ TEST_F(Federation, ATrustedServersNetworkIsThatOfTheSimulation) {
 TEST_F(Federation, GoesOnAfterAStopBitForBit) {
   const auto files = WriteRows(12, 3, 2);
   const Job job = MakeJob(kSmall, {{"algorithm.rounds", "12"}});
-  TrainHooks hooks;
-  hooks.noise_seed = kNoiseSeed;
-  const auto alone = tacit::Train(job.config, hooks);
+  const auto alone = Alone(job);
   ASSERT_TRUE(alone.ok()) << alone.error().message;
 
   std::vector<std::jthread> clients;

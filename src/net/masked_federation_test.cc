@@ -43,9 +43,7 @@ TEST_F(MaskedFederation, MaskedSumsAreThoseOfOneProcessBitForBit) {
     fs::create_directories(here_);
     const auto own = WriteRows(24, 3, 6);
     const Job job = MakeJob(kMasked, {{"algorithm.name", name}, {"privacy.colluding", "1"}});
-    TrainHooks hooks;
-    hooks.noise_seed = kNoiseSeed;
-    const auto alone = tacit::Train(job.config, hooks);
+    const auto alone = Alone(job);
     ASSERT_TRUE(alone.ok()) << alone.error().message;
     const Ran apart = Train(job, own);
     ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;

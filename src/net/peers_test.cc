@@ -48,10 +48,7 @@ class Peers : public Federation {
     return MakeJob(kJob, sets);
   }
   static RunResult Alone(const Job& job) {
-    TrainHooks hooks;
-    hooks.noise_seed = kNoiseSeed;
-    hooks.write_folder = false;
-    auto run = tacit::Train(job.config, hooks);
+    auto run = Federation::Alone(job);
     EXPECT_TRUE(run.ok()) << run.error().message;
     return run.ok() ? *std::move(run) : RunResult{};
   }

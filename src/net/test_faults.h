@@ -73,10 +73,7 @@ class NetworkFaults : public Federation {
         masked ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\"" : "",
         masked ? "name = \"dp-scaffold\", allocation = \"static\"" : "name = \"primal-dual\"", rounds,
         names));
-    TrainHooks hooks;
-    hooks.noise_seed = kNoiseSeed;
-    hooks.write_folder = false;
-    const auto alone = tacit::Train(job.config, hooks);
+    const auto alone = Alone(job);
     ASSERT_TRUE(alone.ok()) << alone.error().message;
 
     auto server = Start(job);

@@ -18,6 +18,7 @@
 #include "net/join.h"
 #include "net/peers.h"
 #include "net/server.h"
+#include "net/test_port.h"
 
 namespace tacit {
 
@@ -115,6 +116,13 @@ class Federation : public testing::Test {
     return job.ok() ? *job : Job{};
   }
 
+  // The same job in one process.
+  static Result<RunResult> Alone(const Job& job) {
+    TrainHooks hooks;
+    hooks.noise_seed = kNoiseSeed;
+    hooks.write_folder = false;
+    return tacit::Train(job.config, hooks);
+  }
   struct Ran {
     Result<RunResult> server;
     std::vector<Result<Joined>> clients;
@@ -158,18 +166,6 @@ class Federation : public testing::Test {
   }
 
   // Peers without a server, each in a thread.
-  static int FreePort() {
-    const int s = ::socket(AF_INET, SOCK_STREAM, 0);
-    if (s < 0) return 0;
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof a;
-    EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-    EXPECT_EQ(::getsockname(s, reinterpret_cast<sockaddr*>(&a), &size), 0);
-    ::close(s);
-    return ntohs(a.sin_port);
-  }
   static std::string FreeAddresses(std::size_t count) {  // as serve.addresses
     std::string out;
     for (std::size_t k = 0; k < count; ++k)

@@ -338,10 +338,7 @@ class ProtocolFuzz : public NetworkFaults {
     const auto plan = PlanOf(job);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     const std::string name = NameOf(job, *plan);
-    TrainHooks hooks;
-    hooks.noise_seed = kNoiseSeed;
-    hooks.write_folder = false;
-    const auto alone = tacit::Train(job.config, hooks);
+    const auto alone = Alone(job);
     ASSERT_TRUE(alone.ok()) << alone.error().message;
     Tally tally;
     std::atomic<std::size_t> sent = 0;

@@ -44,7 +44,7 @@ class Codec {
     return m;
   }
 
-  // For a server that its operator trusts, over a channel that only this server can read.
+  // For a server that the client's operator trusts, over a channel that only this server can read.
   static std::vector<std::byte> Encode(const Entrusted&, const ServerTrust&);
   // At that server: private, and to be judged by Bounded::Accept.
   static Result<Private<Vec>> DecodeEntrusted(std::span<const std::byte> frame);
