@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <mutex>
 #include <sstream>
 
@@ -373,8 +374,25 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
   return id;
 }
 
+namespace {
+// A certificate that is shown in a call, the same in all calls of a connection: read once, for reading takes
+// long beside the rest of a call. TLS has turned away those of other authorities, so there are few.
+Certificate509 Shown(const std::string& certificate) {
+  static std::mutex mutex;
+  static std::map<std::string, Certificate509> read;
+  const std::lock_guard lock(mutex);
+  auto at = read.find(certificate);
+  if (at == read.end()) {
+    if (read.size() >= 4096) read.clear();
+    at = read.emplace(certificate, ParseCertificate(certificate)).first;
+  }
+  if (at->second) X509_up_ref(at->second.get());
+  return Certificate509(at->second.get());
+}
+}  // namespace
+
 std::string NameIn(const std::string& certificate) {
-  const Certificate509 x = ParseCertificate(certificate);
+  const Certificate509 x = Shown(certificate);
   return x ? CommonName(X509_get_subject_name(x.get())) : "";
 }
 
@@ -388,7 +406,7 @@ Revocations::Revocations(fs::path file, std::string authority_pem)
     : file_(std::move(file)), authority_(std::move(authority_pem)), known_(std::make_shared<Known>()) {}
 
 Status Revocations::Check(const std::string& pem) const {
-  const Certificate509 x = ParseCertificate(pem);
+  const Certificate509 x = Shown(pem);
   if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
   if (X509_cmp_current_time(X509_get0_notBefore(x.get())) >= 0 ||
       X509_cmp_current_time(X509_get0_notAfter(x.get())) <= 0)

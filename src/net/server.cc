@@ -344,6 +344,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       return Refused(client, grpc::StatusCode::OUT_OF_RANGE,
                      fmt::format("the answer has {} bytes, and {} is the most", size, most));
     Bytes bytes;
+    bytes.reserve(size);
     do {
       if (part.data().size() > size - bytes.size())
         return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, "the answer is longer than it says");

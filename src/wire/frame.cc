@@ -1,6 +1,6 @@
 #include "wire/frame.h"
 
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "core/check.h"
 
@@ -10,8 +10,7 @@ constexpr char kMagic[4] = {'T', 'C', 'T', '1'};
 }
 
 std::uint32_t Crc32(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
+  return libdeflate_crc32(0, bytes.data(), bytes.size());
 }
 
 void Codec::Seal(std::vector<std::byte>& out) {
