@@ -304,7 +304,8 @@ Result<bool> Input::More() {
     at_ = 0;
   }
   const std::size_t old = buffer_.size();
-  buffer_.resize(old + kBlock);
+  buffer_.resize(old + step_);      // small files need little, and long ones soon read whole blocks
+  step_ = std::min(2 * step_, kBlock);
   auto n = source_->Read(std::span(buffer_).subspan(old));
   buffer_.resize(old + (n.ok() ? *n : 0));
   if (!n.ok()) return n.error();

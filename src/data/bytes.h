@@ -53,6 +53,7 @@ class Input {
   std::string name_;
   std::string buffer_;
   std::size_t at_ = 0;                    // consumed so far
+  std::size_t step_ = 4096;               // to read at once, next
   std::size_t line_number_ = 0;
   bool end_ = false;
 };

@@ -421,15 +421,13 @@ std::vector<Section> Describe(Config& c) {
   return all;
 }
 
-Status SetKey(Config& config, std::string_view full_key, const Value& value) {
-  std::vector<Section> sections = Describe(config);
+namespace {
+// Describing takes longer than setting: whoever sets many keys describes once.
+Status SetKeyOf(std::vector<Section>& sections, std::string_view full_key, const Value& value) {
   const std::size_t dot = full_key.find('.');
   const std::string_view table = full_key.substr(0, dot);
-  std::vector<std::string> names;
-  for (Section& s : sections) {
+  for (Section& s : sections)
     if (s.name() == table && dot != std::string_view::npos) return s.Set(full_key.substr(dot + 1), value);
-    names.push_back(s.name());
-  }
   std::vector<std::string> keys;
   for (Section& s : sections)
     for (const Option& o : s.options()) keys.push_back(s.name() + "." + o.key);
@@ -441,6 +439,12 @@ Status SetKey(Config& config, std::string_view full_key, const Value& value) {
   return Fail(Code::kInvalidArgument, "{}: unknown key; {}", full_key,
               near.empty() ? "keys are written table.key, and `tacit options` lists them"
                            : fmt::format("did you mean {}?", near));
+}
+}  // namespace
+
+Status SetKey(Config& config, std::string_view full_key, const Value& value) {
+  std::vector<Section> sections = Describe(config);
+  return SetKeyOf(sections, full_key, value);
 }
 
 Result<Assignment> ParseAssignment(std::string_view text) {
@@ -460,6 +464,7 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
   } catch (const toml::parse_error& e) {
     return Fail(Code::kMalformed, "{}:{}: not valid TOML: {}", name, e.source().begin.line, e.description());
   }
+  std::vector<Section> sections = Describe(config);
   for (const auto& [table, node] : root) {
     const std::string table_name(table.str());
     if (table_name == "sweep" || table_name == "quick" || table_name == "claim" || table_name == "about" ||
@@ -467,16 +472,16 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
       continue;   // sweeps and jobs read these
     const toml::table* keys = node.as_table();
     if (keys == nullptr) {
-      for (const Section& s : Describe(config))
+      for (const Section& s : sections)
         if (s.name() == table_name)
           return At(name, node,
                     Fail(Code::kInvalidArgument, "{}: must be a table of keys; write [{}] and its keys below",
                          table_name, table_name));
-      return At(name, node, SetKey(config, table_name, Value(false)).error());
+      return At(name, node, SetKeyOf(sections, table_name, Value(false)).error());
     }
     if (keys->empty()) {      // a misspelt table without keys would go unnoticed
       std::vector<std::string> names;
-      for (const Section& s : Describe(config)) names.push_back(s.name());
+      for (const Section& s : sections) names.push_back(s.name());
       if (std::find(names.begin(), names.end(), table_name) == names.end()) {
         const std::string near = Nearest(table_name, names);
         return At(
@@ -489,11 +494,11 @@ Result<Config> ParseConfig(std::string_view text, const std::string& name,
       const std::string full = table_name + "." + std::string(key.str());
       auto v = internal::ValueOf(value, full);
       if (!v.ok()) return At(name, value, v.error());
-      if (Status s = SetKey(config, full, *v); !s.ok()) return At(name, value, s.error());
+      if (Status s = SetKeyOf(sections, full, *v); !s.ok()) return At(name, value, s.error());
     }
   }
   for (const Assignment& a : sets)
-    if (Status s = SetKey(config, a.key, ParseValue(a.value)); !s.ok())
+    if (Status s = SetKeyOf(sections, a.key, ParseValue(a.value)); !s.ok())
       return Error{s.error().code, "--set " + s.error().message};
   return config;
 }
