@@ -376,7 +376,7 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
 
 namespace {
 // A certificate that is shown in a call, the same in all calls of a connection: read once, for reading takes
-// long beside the rest of a call. TLS has turned away those of other authorities, so there are few.
+// long beside the rest of a call. Not many are kept, for under masks a server shows others' to a client.
 Certificate509 Shown(const std::string& certificate) {
   static std::mutex mutex;
   static std::map<std::string, Certificate509> read;
