@@ -27,7 +27,6 @@ class RowReader {
     if (r.each() == 0 || r.each() > kMostFeatures)
       return Fail(Code::kMalformed, "{}: has {} numbers a row; is this the right array?", in.name(),
                   r.each());
-    r.bytes_.resize(r.each() * r.header_.size);
     if (r.header_.fortran && r.header_.shape.size() > 1) TACIT_OK(r.ReadWhole());
     return r;
   }
@@ -35,16 +34,18 @@ class RowReader {
   std::size_t each() const { return header_.each(); }
   const std::string& name() const { return in_->name(); }
 
-  Status Next(Span out) {
+  // out: each() numbers.
+  Status Next(Vec& out) {
     if (whole_.empty()) {
-      TACIT_TRY(const std::size_t n, in_->Read(bytes_));
-      if (n != bytes_.size()) return Short();
+      TACIT_OK(Fill(bytes_, each() * header_.size));
     } else {
       const std::size_t size = header_.size;
+      bytes_.resize(each() * size);
       for (std::size_t j = 0; j < offset_.size(); ++j)
         std::copy_n(whole_.data() + (next_ + offset_[j]) * size, size, bytes_.data() + j * size);
     }
     ++next_;
+    out.resize(each());
     DecodeNpy(header_, {bytes_.data(), bytes_.size()}, out);
     return Ok{};
   }
@@ -63,16 +64,22 @@ class RowReader {
                 rows());
   }
 
-  // Fortran order: entry (i, j₁, j₂, …) lies at i + n₀(j₁ + n₁(j₂ + …)). It grows with what is really there.
-  Status ReadWhole() {
-    const std::size_t size = rows() * each() * header_.size;
-    constexpr std::size_t kStep = std::size_t{1} << 24;
-    while (whole_.size() < size) {
-      const std::size_t at = whole_.size(), want = std::min(kStep, size - at);
-      whole_.resize(at + want);
-      TACIT_TRY(const std::size_t n, in_->Read(std::span(whole_).subspan(at)));
+  // The next `size` bytes. What is not there yet grows with what is really read, not with what is promised.
+  Status Fill(std::vector<char>& bytes, std::size_t size) {
+    constexpr std::size_t kStep = std::size_t{1} << 20;
+    for (std::size_t at = 0; at < size;) {
+      const std::size_t want = std::min(kStep, size - at);
+      if (bytes.size() < at + want) bytes.resize(at + want);
+      TACIT_TRY(const std::size_t n, in_->Read(std::span(bytes).subspan(at, want)));
       if (n != want) return Short();
+      at += want;
     }
+    return Ok{};
+  }
+
+  // Fortran order: entry (i, j₁, j₂, …) lies at i + n₀(j₁ + n₁(j₂ + …)).
+  Status ReadWhole() {
+    TACIT_OK(Fill(whole_, rows() * each() * header_.size));
     const std::vector<std::size_t>& shape = header_.shape;
     offset_.resize(rows() == 0 ? 0 : each());
     for (std::size_t j = 0; j < offset_.size(); ++j) {
@@ -145,9 +152,13 @@ Result<Dataset> ReadRows(const Columns& c, const LoadOptions& o) {
   Dataset data;
   data.features = features;
   Batches batches(o);
-  Vec row(x.each());
+  Vec row, single;
   Names groups, persons;
-  const auto one = [](RowReader& list, double& v) { return list.Next(Span(&v, 1)); };
+  const auto one = [&single](RowReader& list, double& v) -> Status {
+    TACIT_OK(list.Next(single));
+    v = single.front();
+    return Ok{};
+  };
   std::size_t seen = 0;
   for (; seen < x.rows() && !batches.full(); ++seen) {
     double y = 0, group = 0, person = 0;

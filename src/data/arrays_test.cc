@@ -151,6 +151,8 @@ TEST(NpyRows, MalformedArraysAreRefused) {
       {"a number", Npy("<f8", "()", std::string(8, '\0')), y, "single number"},
       {"a huge claim", Npy("<f8", "(100000000000, 2)", Bytes<double>({1, 2})),
        Npy("|u1", "(100000000000,)", "\1"), "ends within row 1"},
+      {"a huge row", Npy("<u4", "(4, 644444444)", "\1"), Npy("|u1", "(4,)", "\1\1\1\1"),
+       "ends within row 0 of 4"},
       {"a huge claim in Fortran order", Npy("<f8", "(100000000000, 2)", Bytes<double>({1, 2}), true), y,
        "ends within row"},
   };
