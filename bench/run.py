@@ -503,7 +503,7 @@ def plot(results, file):
     if not rows:
         return False
     lines = ["%d %.6g %.6g" % (k, r["ratio"], r["aim"]) for k, r in enumerate(rows)]
-    names = ", ".join('"%s   " %d' % (f"{r['what']}  /  {r['peer']}".replace('"', ""), k) for k, r in enumerate(rows))
+    names = ", ".join('"%s   " %d' % (f"{r['what']}  /  {r['peer']}".replace('"', "").replace("%", "%%"), k) for k, r in enumerate(rows))
     script = f"""
 set terminal svg size 960,{90 + 22 * len(rows)} font "sans,12" background "white"
 set output "{file}"
