@@ -277,6 +277,8 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = word.size() / 3 + 2;           // further away is no help
   for (const std::string& c : candidates) {
+    // As many letters must be added or left out as the lengths differ by.
+    if (std::max(c.size(), word.size()) - std::min(c.size(), word.size()) >= best_distance) continue;
     std::vector<std::size_t> row(c.size() + 1);
     for (std::size_t j = 0; j <= c.size(); ++j) row[j] = j;
     for (std::size_t i = 1; i <= word.size(); ++i) {
@@ -287,6 +289,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
         row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (word[i - 1] == c[j - 1] ? 0 : 1)});
         diagonal = up;
       }
+      if (*std::min_element(row.begin(), row.end()) >= best_distance) break;  // it only grows
     }
     if (row[c.size()] < best_distance) best_distance = row[c.size()], best = c;
   }
