@@ -19,6 +19,9 @@ bool GetStatus(Parcel& p, Status& s) {
   std::int32_t code = 0;
   std::string message;
   if (!p.Get(code) || !p.Get(message)) return false;
+  const bool known = (code >= 1 && code <= static_cast<std::int32_t>(Code::kMismatch)) ||
+                     code == static_cast<std::int32_t>(Code::kInterrupted);
+  if (code == 0 ? !message.empty() : !known || message.empty()) return false;  // nobody sends that
   s = code == 0 ? Status(Ok{}) : Status(Error{static_cast<Code>(code), message});
   return true;
 }
