@@ -309,18 +309,18 @@ name = "least-squares"
 """ + FEDERATED
 
 
-def trained(config, rounds, **sets):
-    """Processor time in seconds and largest memory in MiB of `tacit train` on one thread."""
+def trained(config, rounds, verb="train", **sets):
+    """Processor time in seconds and largest memory in MiB of `tacit train` on one thread, or of another verb."""
     file = os.path.join(BUILD, "federated.toml")
     with open(file, "w") as out:
         out.write(config)
     options = [f"--set={k.replace('__', '.')}={v}" for k, v in {"algorithm__rounds": rounds, **sets}.items()]
-    process = subprocess.Popen([TACIT, "train", file, "--quiet", "--threads", "1", *options],
-                               stdout=subprocess.DEVNULL)
+    quiet = ["--quiet", "--threads", "1"] if verb == "train" else []
+    process = subprocess.Popen([TACIT, verb, file, *quiet, *options], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise SystemExit(f"bench: tacit train {file} failed")
+        raise SystemExit(f"bench: tacit {verb} {file} failed")
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
@@ -377,6 +377,30 @@ def federated():
         row("memory of 5 rounds", trained(LINEAR.format(clients=clients, output=output), 5, **steps)[1], "MiB")
     if peers:
         peers.close()
+
+
+def scale():
+    """A million clients in one process, of which a cohort takes part in a round; their rows are made when they are read."""
+    config = """
+[data]
+source = "synthetic-logistic"
+rows = 1000000
+features = {features}
+clients = 1000000
+store = "nowhere"
+[model]
+name = "logistic"
+""" + FEDERATED
+    for features, cohort in ((100, 1000), (100, 500), (50, 1000), (100, 4000)):
+        file = config.format(features=features, output=os.path.join(BUILD, "runs"))
+        sets = {"algorithm__sampling": "fixed", "algorithm__sample_clients": cohort, "algorithm__local_steps": 20,
+                "algorithm__local_rate": 0.1, "privacy__delta": 1e-8}
+        # 1,010 rounds less 10, and less what planning them takes: fixed samples of a million make it uneven
+        least = {(verb, n): min(trained(file, n, verb, **sets)[0] for _ in range(max(1, TURNS // 2)))
+                 for verb in ("train", "plan") for n in (10, 1010)}
+        ms = least["train", 1010] - least["train", 10] - least["plan", 1010] + least["plan", 10]      # seconds of 1,000 rounds
+        row(f"DP-FedAvg round, 1,000,000 clients, cohort {cohort:,} x 20 steps, d = {features}", ms, "ms",
+            note="%.0f ns for a client and parameter; %.0f MiB" % (ms * 1e6 / (cohort * features), trained(file, 10, **sets)[1]))
 
 
 def mpi():
@@ -555,7 +579,7 @@ def markdown(results):
 
 
 PARTS = {"primal-dual": primal_dual, "federated": federated, "nfl": nfl, "ef21": ef21, "fcrn": fcrn, "networks": networks,
-         "mpi": mpi, "accountants": accountants, "noise": noise, "start-up": start_up}
+         "scale": scale, "mpi": mpi, "accountants": accountants, "noise": noise, "start-up": start_up}
 
 
 def processor():
