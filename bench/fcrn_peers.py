@@ -56,8 +56,41 @@ def measure(solver, seconds):
     return {"min_us": blocks[0] * 1e6, "median_us": blocks[len(blocks) // 2] * 1e6, "blocks": len(blocks)}
 
 
+def newton(file, features, positive, rows, ridge=1e-3, goal=1e-9):
+    """scikit-learn's fastest solver that gets there, on all rows at once: the least time of a fit to the goal."""
+    try:
+        from sklearn.datasets import load_svmlight_file
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as e:
+        return {"missing": str(e)}
+    import bz2
+    import scipy.sparse
+    with (bz2.open(file) if file.endswith(".bz2") else open(file, "rb")) as text:
+        x, y = load_svmlight_file(text, n_features=features)
+    x = scipy.sparse.hstack([x, np.ones((x.shape[0], 1))]).tocsr()[:rows]
+    y = np.where(y[:rows] == positive, 1.0, -1.0)
+    best = None
+    for matrix in (x, x.toarray()):
+        for tolerance in (1e-8, 1e-9, 1e-10):
+            model = LogisticRegression(C=1 / (ridge * len(y)), solver="newton-cholesky", fit_intercept=False, tol=tolerance, max_iter=100)
+            begin = time.process_time()
+            model.fit(matrix, y)
+            spent = time.process_time() - begin
+            w = model.coef_[0]
+            gradient = x.T @ (-y / (1 + np.exp(y * (x @ w)))) / len(y) + ridge * w
+            if np.linalg.norm(gradient) <= goal:
+                if best is None or spent < best["ms"] / 1e3:
+                    best = {"ms": spent * 1e3, "norm": float(np.linalg.norm(gradient)), "steps": int(model.n_iter_[0])}
+                break
+    return best or {"missing": "no solver of scikit-learn gets there"}
+
+
 print("ready", flush=True)
 for line in sys.stdin:
+    if line.startswith("newton "):
+        _, file, features, positive, rows = line.split()
+        print(json.dumps(newton(file, int(features), float(positive), int(rows))), flush=True)
+        continue
     what, clients, features, _, tau, seconds = line.split()
     solver = Solver(int(clients), int(features), int(tau), None if what == "plane" else 0.04)
     print(json.dumps(measure(solver, float(seconds))), flush=True)

@@ -170,6 +170,7 @@ def fcrn():
         if not found:
             missing(f"{name} is not in TACIT_DATA: no Newton steps on it")
             continue
+        theirs = [peers.ask(f"newton {found[0]} {features} {positive} {142 * each}") for _ in range(max(1, TURNS // 2))] if peers else []
         for threads in (1, 2):
             request = f"newton {found[0]} {features} {positive} 142 {each} {NEWTON_CUBIC} {threads}"
             tried = [ours.ask(request) for _ in range(TURNS)]
@@ -177,6 +178,11 @@ def fcrn():
             row(f"Newton to 1e-9, {name}, 142 clients x {each}, {threads} thread{'s'[:threads - 1]}", best["min_us"] / 1e3, "ms",
                 note="%d rounds to %.1e, %.0f ms for reading, %.2f MB a client" % (
                     best["rounds"], best["norms"][-1], min(a["read_ms"] for a in tried), best["bytes"] / 1e6))
+            if threads == 1 and theirs and "ms" in theirs[0]:
+                row(f"the same, and scikit-learn's newton-cholesky, {name}, all rows at once", best["min_us"] / 1e3, "ms",
+                    min(a["ms"] for a in theirs), "scikit-learn", note="%d steps to %.1e" % (theirs[0]["steps"], theirs[0]["norm"]))
+        if theirs and "missing" in theirs[0]:
+            missing(f"no comparison with scikit-learn (scripts/setup bench): {theirs[0]['missing']}")
     ours.close()
     if peers:
         peers.close()
