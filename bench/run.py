@@ -620,7 +620,7 @@ def main():
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         raise SystemExit(f"bench: {unknown[0]} is not a part; choose from {', '.join(PARTS)}, or --markdown")
-    peers = {m: has(m) for m in ("numpy", "scipy", "torch", "pfl", "flwr", "dp_accounting", "prv_accountant")}
+    peers = {m: has(m) for m in ("numpy", "scipy", "sklearn", "torch", "pfl", "flwr", "dp_accounting", "prv_accountant")}
     measured = []
     for name, run in PARTS.items():
         if wanted and name not in wanted:
