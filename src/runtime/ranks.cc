@@ -4,6 +4,24 @@
 #include <cstring>
 
 namespace tacit {
+namespace {
+
+bool IsCode(std::int32_t number) {
+  switch (static_cast<Code>(number)) {  // a compiler's warning if one is added and not named here
+    case Code::kInternal:
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kMalformed:
+    case Code::kBudget:
+    case Code::kIo:
+    case Code::kUnsupported:
+    case Code::kMismatch:
+    case Code::kInterrupted: return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Error LostThread() {
   return Fail(Code::kInternal,
@@ -19,9 +37,7 @@ bool GetStatus(Parcel& p, Status& s) {
   std::int32_t code = 0;
   std::string message;
   if (!p.Get(code) || !p.Get(message)) return false;
-  const bool known = (code >= 1 && code <= static_cast<std::int32_t>(Code::kMismatch)) ||
-                     code == static_cast<std::int32_t>(Code::kInterrupted);
-  if (code == 0 ? !message.empty() : !known || message.empty()) return false;  // nobody sends that
+  if (code == 0 ? !message.empty() : !IsCode(code) || message.empty()) return false;  // nobody sends that
   s = code == 0 ? Status(Ok{}) : Status(Error{static_cast<Code>(code), message});
   return true;
 }
