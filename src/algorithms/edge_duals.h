@@ -29,17 +29,18 @@ class EdgeDuals {
 
   template <class Note>
   void Hear(const Heard<Note>& heard) {
+    if (heard.whole() && heard.size() <= kRun) return HearAll(heard);
     const std::size_t d = w_.size();
     const bool taken = heard.taken();
-    View own = w_;
-    if (taken) own = *heard.own().w;
-    TACIT_CHECK(own.size() == d);
-    degree_ = 0;
+    const double* const own = taken ? heard.own().w->data() : w_.data();
+    TACIT_CHECK(!taken || heard.own().w->size() == d);
+    std::uint32_t degree = 0;
     bool begin = true;  // w_ and pull_ are of the round before
     EdgeEnd run[kRun];  // edges that are added at once
     std::size_t length = 0;
     const auto add = [&] {
-      AddEdges(rho_, std::span(run, std::exchange(length, 0)), own, std::exchange(begin, false), w_, pull_);
+      AddEdges(rho_, std::span(run, std::exchange(length, 0)), std::exchange(begin, false), d, own, w_.data(),
+               pull_.data());
     };
     double* lambda = lambda_.data();
     for (std::size_t i = 0; i < heard.size(); ++i, lambda += d) {
@@ -47,19 +48,21 @@ class EdgeDuals {
         Fill(Span(lambda, d), 0.0);
         continue;
       }
-      ++degree_;
+      ++degree;
       const Vec& note = *heard.note(i).w;
-      if (note.empty()) {  // it has sent nothing: it is where all begin, and λ_kl is still 0
+      if (note.size() != d)
+          [[unlikely]] {  // empty: it has sent nothing: it is where all begin, and λ_kl is still 0
+        TACIT_CHECK(note.empty());
         add();
         Axpy(rho_, w_, pull_);
         if (!problem_->start.empty()) Axpy(rho_, problem_->start, pull_);
         continue;
       }
-      TACIT_CHECK(note.size() == d);
       run[length++] = {note.data(), lambda, taken && heard.fresh(i) ? rho_ : 0.0};
       if (length == kRun) add();
     }
     if (length > 0 || begin) add();
+    degree_ = degree;
   }
 
   const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it
@@ -71,6 +74,22 @@ class EdgeDuals {
 
  private:
   static constexpr std::size_t kRun = 8;
+  // The usual round: everybody has sent, and nobody is gone.
+  template <class Note>
+  void HearAll(const Heard<Note>& heard) {
+    const std::size_t d = w_.size(), size = heard.size();
+    const Vec& own = *heard.own().w;
+    bool fit = own.size() == d;
+    EdgeEnd run[kRun];
+    for (std::size_t i = 0; i < size; ++i) {
+      const Vec& note = *heard.note(i).w;
+      fit &= note.size() == d;
+      run[i] = {note.data(), lambda_.data() + i * d, rho_};
+    }
+    TACIT_CHECK(fit);
+    AddEdges(rho_, std::span(run, size), true, d, own.data(), w_.data(), pull_.data());
+    degree_ = static_cast<std::uint32_t>(size);
+  }
   const Problem* problem_;
   double rho_;
   Vec w_, lambda_, pull_;

@@ -17,11 +17,25 @@ namespace tacit {
 namespace {
 
 // Eight coordinates at a time: the same operations in each, and so the same bits.
-TACIT_AVX512 void AddEdges8(double rho, std::span<const EdgeEnd> edges, const double* own, bool begin,
-                            std::size_t d, double* w, double* pull) {
+TACIT_AVX512 void AddEdges8(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d,
+                            const double* own, double* w, double* pull) {
   const __m512d r = _mm512_set1_pd(rho);
-  for (std::size_t j = 0; j < d; j += 8) {
-    const auto here = static_cast<__mmask8>(d - j >= 8 ? 0xff : (1u << (d - j)) - 1);
+  std::size_t j = 0;
+  for (; j + 8 <= d; j += 8) {
+    const __m512d w_k = _mm512_loadu_pd(own + j);
+    __m512d sum = begin ? _mm512_setzero_pd() : _mm512_loadu_pd(pull + j);
+    for (const EdgeEnd& e : edges) {
+      const __m512d w_l = _mm512_loadu_pd(e.other + j);
+      const __m512d multiplier = _mm512_add_pd(
+          _mm512_loadu_pd(e.lambda + j), _mm512_mul_pd(_mm512_set1_pd(e.step), _mm512_sub_pd(w_k, w_l)));
+      _mm512_storeu_pd(e.lambda + j, multiplier);
+      sum = _mm512_add_pd(sum, _mm512_sub_pd(_mm512_mul_pd(r, _mm512_add_pd(w_k, w_l)), multiplier));
+    }
+    _mm512_storeu_pd(w + j, w_k);
+    _mm512_storeu_pd(pull + j, sum);
+  }
+  if (j < d) {
+    const auto here = static_cast<__mmask8>((1u << (d - j)) - 1);
     const __m512d w_k = _mm512_maskz_loadu_pd(here, own + j);
     __m512d sum = begin ? _mm512_setzero_pd() : _mm512_maskz_loadu_pd(here, pull + j);
     for (const EdgeEnd& e : edges) {
@@ -40,26 +54,24 @@ TACIT_AVX512 void AddEdges8(double rho, std::span<const EdgeEnd> edges, const do
 
 }  // namespace
 
-void AddEdges(double rho, std::span<const EdgeEnd> edges, View own, bool begin, Span w, Span pull) {
-  const std::size_t d = w.size();
-  TACIT_CHECK(own.size() == d && pull.size() == d);
-  if (internal::SimdInUse() == internal::Simd::kAvx512)
-    return AddEdges8(rho, edges, own.data(), begin, d, w.data(), pull.data());
+void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+              double* w, double* pull) {
+  if (internal::SimdInUse() == internal::Simd::kAvx512) return AddEdges8(rho, edges, begin, d, own, w, pull);
   const auto add = [rho](double step, auto w_k, auto w_l, auto& multiplier, auto& sum) {
     multiplier += step * (w_k - w_l);
     sum += rho * (w_k + w_l) - multiplier;
   };
   std::size_t j = 0;
   for (; j + kLanes <= d; j += kLanes) {
-    const Lanes w_k = Load(own.data() + j);
-    Lanes sum = begin ? Lanes{} : Load(pull.data() + j);
+    const Lanes w_k = Load(own + j);
+    Lanes sum = begin ? Lanes{} : Load(pull + j);
     for (const EdgeEnd& e : edges) {
       Lanes multiplier = Load(e.lambda + j);
       add(e.step, w_k, Load(e.other + j), multiplier, sum);
       Store(e.lambda + j, multiplier);
     }
-    Store(w.data() + j, w_k);
-    Store(pull.data() + j, sum);
+    Store(w + j, w_k);
+    Store(pull + j, sum);
   }
   for (; j < d; ++j) {
     const double w_k = own[j];
@@ -68,22 +80,6 @@ void AddEdges(double rho, std::span<const EdgeEnd> edges, View own, bool begin, 
     w[j] = w_k;
     pull[j] = sum;
   }
-}
-
-void Combine(double a, View w, View pull, double b, View sum, Span out) {
-  const std::size_t d = out.size();
-  TACIT_CHECK(w.size() == d && pull.size() == d && sum.size() == d);
-  std::size_t j = 0;
-  for (; j + kLanes <= d; j += kLanes)
-    Store(out.data() + j,
-          All(a) * Load(w.data() + j) + Load(pull.data() + j) - All(b) * Load(sum.data() + j));
-  for (; j < d; ++j) out[j] = a * w[j] + pull[j] - b * sum[j];
-}
-
-void Times(double a, Span x) {
-  std::size_t j = 0;
-  for (; j + kLanes <= x.size(); j += kLanes) Store(x.data() + j, All(a) * Load(x.data() + j));
-  for (; j < x.size(); ++j) x[j] *= a;
 }
 
 }  // namespace tacit

@@ -4,6 +4,7 @@
 // arguments of a call have one length, and none that is written overlaps another.
 #include <span>
 
+#include "core/lanes.h"
 #include "core/vec.h"
 
 namespace tacit {
@@ -16,10 +17,16 @@ struct EdgeEnd {
 };
 // λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
 // 0 on if `begin`; and w ← own, which may be w itself.
-void AddEdges(double rho, std::span<const EdgeEnd> edges, View own, bool begin, Span w, Span pull);
-// out ← a·w + pull − b·sum
-void Combine(double a, View w, View pull, double b, View sum, Span out);
-// x ← a·x
-void Times(double a, Span x);
+void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+              double* w, double* pull);
+// out ← a·w + pull − b·sum, which may be out itself
+inline void Combine(double a, View w, View pull, double b, View sum, Span out) {
+  const std::size_t d = out.size();
+  TACIT_CHECK(w.size() == d && pull.size() == d && sum.size() == d);
+  std::size_t j = 0;
+  for (; j + kLanes <= d; j += kLanes)
+    Store(out.data() + j, a * Load(w.data() + j) + Load(pull.data() + j) - b * Load(sum.data() + j));
+  for (; j < d; ++j) out[j] = a * w[j] + pull[j] - b * sum[j];
+}
 
 }  // namespace tacit

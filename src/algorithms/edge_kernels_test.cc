@@ -41,11 +41,28 @@ TEST(AddEdges, IsTheFormulaToTheBit) {
             }
           std::vector<EdgeEnd> ends;
           for (std::size_t i = 0; i < n; ++i) ends.push_back({other[i].data(), lambda[i].data(), step[i]});
-          AddEdges(kRho, ends, moved ? View(note) : View(w), begin, w, pull);
+          AddEdges(kRho, ends, begin, d, moved ? note.data() : w.data(), w.data(), pull.data());
           EXPECT_EQ(w, own);
           EXPECT_EQ(pull, want_pull);
           EXPECT_EQ(lambda, want);
         }
+}
+
+// In place too, as a peer combines.
+TEST(Combine, IsTheFormulaToTheBit) {
+  Stream rng({.seed = 6, .purpose = Purpose::kTest});
+  for (std::size_t d = 0; d <= 20; ++d) {
+    Vec w(d), pull(d), sum(d), want(d), out(d);
+    for (std::size_t j = 0; j < d; ++j) w[j] = rng.Normal(), pull[j] = rng.Normal(), sum[j] = rng.Normal();
+    for (std::size_t j = 0; j < d; ++j) want[j] = 0.3 * w[j] + pull[j] - 0.02 * sum[j];
+    Combine(0.3, w, pull, 0.02, sum, out);
+    EXPECT_EQ(out, want);
+    Combine(0.3, w, pull, 0.02, sum, sum);
+    EXPECT_EQ(sum, want);
+    for (double& x : want) x *= 0.7;
+    Scale(0.7, out);
+    EXPECT_EQ(out, want);
+  }
 }
 
 }  // namespace

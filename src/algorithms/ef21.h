@@ -30,8 +30,6 @@
 //     ε.
 //
 // Why the paper's theorem cannot hold, and what it claims: docs/algorithms/ef21.md.
-#include <bit>
-
 #include "algorithms/feedback.h"
 
 namespace tacit {
@@ -57,15 +55,7 @@ struct MirroredEf21 : FeedbackMethod {
                      : ReleaseSampled(in, s));
         divisor = std::max(1.0, o_->records.Divisor(own_.records));
       }
-      s.released.Into<[](const Vec& from, Vec& w, const Vec& h, const double& m) {
-        w.resize(from.size());
-        const double by = 1 / m;
-        if (std::bit_cast<std::uint64_t>(m) << 12 == 0)  // a power of two: its inverse is exact
-          for (std::size_t j = 0; j < w.size(); ++j) w[j] = from[j] * by - h[j];
-        else
-          for (std::size_t j = 0; j < w.size(); ++j) w[j] = from[j] / m - h[j];  // w = ∇̃f_i(x) − h_i
-      }>(s.released, h_, divisor);
-      Pack(o_->compressor, 1, StreamOf(in), up, s);
+      PackDifference(divisor, h_, StreamOf(in), up, s);  // C(w), w = ∇̃f_i(x) − h_i
       return AddDecoded(1.0, *up.message, h_, s.compress.decode);  // h_i ← h_i + C(w)
     }
     auto State() { return std::tie(h_); }

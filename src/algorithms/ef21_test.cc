@@ -436,6 +436,40 @@ TEST(Ef21, AVarianceByTheObjectiveTellsNeighboursApart) {
   EXPECT_GT(Norm(message(1e-3)), 1e-9);
 }
 
+// f = (1/2d)‖x − 1‖² and a step of d: without noise the first step ends at the minimiser, so that x¹ − 1 is
+// −d n⁰ and the second message −n⁰ − g⁰ + n¹. Its noise n¹ is both messages together, and has V_1/V_0 of
+// the first one's variance, about 1/30. False alarm: 64 squares of normals outside [0.4, 2] of their mean,
+// 1e-6.
+TEST(Ef21, AVarianceFollowsTheObjective) {
+  constexpr std::size_t d = 64;
+  constexpr double kSigma = 1e-3;
+  const auto message = [](std::uint32_t rounds) {
+    Dataset data = test::RandomData(Loss::kLeastSquares, 0, d, d, 1.0, 1);
+    std::fill(data.value.begin(), data.value.end(), 0.0);
+    for (std::size_t i = 0; i < d; ++i) data.value[i * d + i] = data.label[i] = 1;
+    test::FillNorms(data);
+    World w(std::move(data), 1, Loss::kLeastSquares);
+    w.Run<PrintedEf21>(Options(rounds, d), kFloat, Noise(rounds, kSigma), false, true);
+    Vec v(d);
+    DecodeSpace space;
+    EXPECT_TRUE(Decode(w.last, v, space).ok());
+    return v;
+  };
+  const Vec first = message(1), second = message(2);
+  double before = 0, after = 0, moved = 0;
+  for (std::size_t j = 0; j < d; ++j) {
+    const double n0 = first[j] + 1.0 / d, n1 = first[j] + second[j];
+    before += n0 * n0;
+    after += n1 * n1;
+    moved += (n0 - 1.0 / d) * (n0 - 1.0 / d);
+  }
+  EXPECT_NEAR(before / (d * kSigma * kSigma), 1.2, 0.8);
+  // V_1/V_0, V = f + ‖∇f − g‖², with ∇f = −n⁰ and g = g⁰ in the second round
+  const double fallen = (0.5 * d * before + moved) / (0.5 + 1.0 / d);
+  EXPECT_LT(fallen, 0.1);
+  EXPECT_NEAR(after / (fallen * d * kSigma * kSigma), 1.2, 0.8);
+}
+
 TEST(Ef21, AVarianceByTheObjectiveFallsWithIt) {
   World w = Quadratic(2, 20);
   // κ so small that the noise does not matter: then V falls to the f_i(x*), which are not 0 at two clients.

@@ -205,6 +205,13 @@ class FeedbackClient : public NoisyClient<FeedbackOptions> {
       c.Compress(*scaled, of, to, *space);
     }>(up.message, compressor, times, stream, &s.compress, &s.scaled);
   }
+  // up.message = C(s.released/divisor − from): post-processing too, and the difference is not formed.
+  void PackDifference(double divisor, const Vec& from, std::uint64_t stream, FeedbackUp& up, Scratch& s) {
+    s.released.Into<[](const Vec& a, Encoded& to, const Vec& b, const double& m, const Compressor& c,
+                       const std::uint64_t& of, double* const& guess, CompressSpace* const& space) {
+      c.Compress(Difference{a, b, m}, of, *guess, to, *space);
+    }>(up.message, from, divisor, o_->compressor, stream, &threshold_, &s.compress);
+  }
 
   static void MeanGradient(const Shard& own, LocalSpace& s, const Objective& f, const View& x,
                            const BatchDraw& draw) {
@@ -243,6 +250,9 @@ class FeedbackClient : public NoisyClient<FeedbackOptions> {
     to = from.value;
     Scale(by, to);
   }
+
+ private:
+  double threshold_ = 0;  // of the last message; no state: a guess that saves time
 };
 
 // What the methods are made of, but for their clients.

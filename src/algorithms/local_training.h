@@ -89,7 +89,7 @@ inline void TakeUpdate(const LocalSpace& s, Vec& update, const View& w, const Ob
   for (std::size_t j = 0; j < w.size(); ++j) update[j] = s.y[j] - w[j];
 }
 
-inline void TakeFactored(const LocalSpace& s, FactoredVec& update, const View& w, const Objective& f,
+inline void TakeFactored(LocalSpace& s, FactoredVec& update, const View& w, const Objective& f,
                          const Shard& own) {
   if (s.factored) return f.FactorsOfUpdate(own, w, s.work, update);
   update.columns = 0;
@@ -107,7 +107,7 @@ void TrainLocally(const Holding& own, const Problem& problem, View w, const Drif
 inline void TrainFactored(const Holding& own, const Problem& problem, View w, const LocalTraining& o,
                           std::uint32_t round, Scratch& s) {
   own.data.Into<&LocalSteps>(s.local, *problem.f, w, View(), o, own.id, round);
-  s.local.Into<&TakeFactored>(s.factored, w, *problem.f, own.data);
+  s.local.MoveInto<&TakeFactored>(s.factored, w, *problem.f, own.data);
 }
 
 }  // namespace tacit

@@ -45,23 +45,28 @@ struct PeerStanding {
 template <class Note>
 class Heard {
  public:
+  // whole: everybody sent in this round, and nobody is gone; false where that is not known.
   Heard(std::uint32_t me, std::span<const std::uint32_t> neighbours, const std::vector<Note>& notes,
-        const std::vector<PeerStanding>& standing)
-      : me_(me), neighbours_(neighbours), notes_(&notes), standing_(&standing) {}
+        const std::vector<PeerStanding>& standing, bool whole = false)
+      : me_(me), whole_(whole), neighbours_(neighbours), notes_(&notes), standing_(&standing) {}
 
+  bool whole() const { return whole_; }
   std::size_t size() const { return neighbours_.size(); }  // those that are gone included
   const Note& note(std::size_t i) const { return (*notes_)[neighbours_[i]]; }
-  bool fresh(std::size_t i) const { return of(i).sent; }  // it is of this round
-  bool gone(std::size_t i) const { return of(i).gone; }
+  bool fresh(std::size_t i) const { return whole_ || of(i).sent; }  // it is of this round
+  bool gone(std::size_t i) const { return !whole_ && of(i).gone; }
   std::uint32_t degree(std::size_t i) const { return of(i).degree; }
 
   const Note& own() const { return (*notes_)[me_]; }
-  bool taken() const { return (*standing_)[me_].sent; }  // the others have this peer's note of this round
+  bool taken() const {
+    return whole_ || (*standing_)[me_].sent;
+  }  // the others have this peer's note of this round
   std::uint32_t degree() const { return (*standing_)[me_].degree; }
 
  private:
   const PeerStanding& of(std::size_t i) const { return (*standing_)[neighbours_[i]]; }
   std::uint32_t me_;
+  bool whole_;
   std::span<const std::uint32_t> neighbours_;
   const std::vector<Note>* notes_;
   const std::vector<PeerStanding>* standing_;

@@ -28,14 +28,13 @@ struct Nfl {
   using Note = PeerNote;
 
   struct Factors {
-    double inverse_eta, records, denominator;  // 1/η_n, M_k, 2ρ|N_k| + 1/η_n
+    double inverse_eta, per_record, scale;  // 1/η_n, 1/M_k, 1/(2ρ|N_k| + 1/η_n)
   };
   static void Step(const Vec& sum, Vec& out, const Vec& w, const Vec& pull, const Problem& p,
                    const Factors& s) {
-    out.resize(w.size());
-    Combine(s.inverse_eta - p.l2, w, pull, 1 / s.records, sum, out);
+    Combine(s.inverse_eta - p.l2, w, pull, s.per_record, sum, out);
     p.g->AddSubgradient(-1.0, w, out);
-    Times(1 / s.denominator, out);
+    Scale(s.scale, out);
   }
 
   class Peer : public AdmmPeer {
@@ -47,11 +46,12 @@ struct Nfl {
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
       const Vec& w = edges_.w();
-      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[t], s));
       const double inverse_eta = 1 / o_->eta.At(o_->rounds[t]);
-      const Factors factors{inverse_eta, static_cast<double>(own_.records),
-                            2 * o_->rho * edges_.degree() + inverse_eta};
-      s.released.Into<&Step>(note.w, w, edges_.pull(), *problem_, factors);
+      const Factors factors{inverse_eta, 1 / static_cast<double>(own_.records),
+                            1 / (2 * o_->rho * edges_.degree() + inverse_eta)};
+      TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[t], s));
+      s.released.Into<&Step>(s.released, w, edges_.pull(), *problem_, factors);
+      std::swap(note.w, s.released);
       return Ok{};
     }
 

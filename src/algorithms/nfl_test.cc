@@ -666,5 +666,30 @@ TEST(PAdmm, PaperModeCostsEverything) {
   EXPECT_LT(w.Error(w.Best()), 1e-10);
 }
 
+// A round in which everybody sent has a way of its own: the same bits as by asking after each neighbour.
+TEST(EdgeDuals, HearsTheSameWhetherOrNotItKnowsThatAllSent) {
+  Problem problem;
+  problem.dim = 5;
+  for (const std::size_t degree : {1u, 3u, 8u, 9u}) {
+    std::vector<PeerNote> notes(degree + 1);
+    std::vector<PeerStanding> standing(degree + 1);
+    std::vector<std::uint32_t> neighbours;
+    for (std::uint32_t k = 0; k <= degree; ++k) {
+      standing[k] = {.degree = static_cast<std::uint32_t>(degree), .sent = true, .gone = false};
+      if (k > 0) neighbours.push_back(k);
+    }
+    EdgeDuals asks(problem, degree, 0.7), knows(problem, degree, 0.7);
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      for (std::uint64_t k = 0; k <= degree; ++k)
+        notes[k]
+            .w.Into<[](const Vec&, Vec& out, std::uint64_t seed) { out = test::RandomVec(5, 1.0, seed); }>(
+                notes[k].w, 100 * round + k);
+      asks.Hear(Heard<PeerNote>(0, neighbours, notes, standing, false));
+      knows.Hear(Heard<PeerNote>(0, neighbours, notes, standing, true));
+      EXPECT_EQ(asks.State(), knows.State());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tacit

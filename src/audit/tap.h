@@ -75,8 +75,8 @@ class TappedMechanism final : public LikeMechanism {
     within_->Draw(sigma, dim, rng, noise);
   }
   void Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const override {
+    to_->Add(sigma.value(), value);  // first: out may be the same vector
     within_->Add(sigma, noise, value, out);
-    to_->Add(sigma.value(), value);
     to_->out.insert(to_->out.end(), out.begin(), out.end());
   }
   std::unique_ptr<Mechanism> within_;

@@ -290,10 +290,31 @@ void Compressor::Select(View x, std::uint64_t stream, CompressSpace& s) const {
 
 void Compressor::Compress(View x, std::uint64_t stream, Encoded& out, CompressSpace& s) const {
   TACIT_CHECK(x.size() <= std::numeric_limits<std::uint32_t>::max());
-  const std::size_t d = x.size();
+  Select(x, stream, s);
+  Encode(x.size(), stream, out, s);
+}
+
+void Compressor::Compress(const Difference& x, std::uint64_t stream, double& guess, Encoded& out,
+                          CompressSpace& s) const {
+  const TopK* top = std::get_if<TopK>(&selection_);
+  if (top == nullptr) {
+    TACIT_CHECK(x.a.size() == x.b.size());
+    s.formed.resize(x.size());
+    FormPart(x, 0, s.formed);
+    return Compress(s.formed, stream, out, s);
+  }
+  const std::size_t k = top->k.Of(x.size());
+  s.select.Guess(x.size(), k, guess);
+  SelectLargest(x, k, s.select, s.index);
+  guess = s.select.threshold;
+  s.value.resize(s.index.size());
+  for (std::size_t i = 0; i < s.index.size(); ++i) s.value[i] = x[s.index[i]];
+  Encode(x.size(), stream, out, s);
+}
+
+void Compressor::Encode(std::size_t d, std::uint64_t stream, Encoded& out, CompressSpace& s) const {
   std::vector<std::uint8_t>& bytes = out.data;
   bytes.clear();
-  Select(x, stream, s);
   const Form form = std::visit(Overload{[&](const Floats& f) { return CodeFloats(f.bits, s.value, s.code); },
                                         [&](const Rounding& r) { return CodeLevels(r, s.value, s.code); }},
                                values_);

@@ -110,6 +110,7 @@ struct CompressSpace {
   std::vector<std::uint32_t> layered;
   std::vector<std::uint64_t> code;
   Vec value;
+  Vec formed;
   DecodeSpace decode;
   Encoded encoded;
 };
@@ -123,6 +124,10 @@ class Compressor {
   // out ← C(x), ready to travel; Decode and AddDecoded read it. stream: public, and a new one every time
   // (CompressStream); rand alone uses it. x.size() < 2^32.
   void Compress(View x, std::uint64_t stream, Encoded& out, CompressSpace&) const;
+  // The same of a difference, which `top` does not need to have in memory. guess: the smallest magnitude that
+  // `top` took, of a similar vector before and, then, of this one; 0: not known. It saves time and changes
+  // nothing else.
+  void Compress(const Difference& x, std::uint64_t stream, double& guess, Encoded& out, CompressSpace&) const;
   // out ← C(x) for who does not send it: the same bits as Decode of Compress. x and out may be one vector.
   void Apply(View x, std::uint64_t stream, Span out, CompressSpace&) const;
 
@@ -147,6 +152,7 @@ class Compressor {
 
  private:
   void Select(View x, std::uint64_t stream, CompressSpace&) const;
+  void Encode(std::size_t d, std::uint64_t stream, Encoded& out, CompressSpace&) const;  // what was selected
   CoordinateChoice selection_ = All{};
   Values values_ = Floats{64};
 };

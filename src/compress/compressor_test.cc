@@ -455,5 +455,23 @@ TEST(ParseCompressor, SaysWhatIsWrong) {
   }
 }
 
+TEST(Compressor, ADifferenceHasTheMessageOfTheVector) {
+  const Vec a = Normals(40037, 8), b = Normals(40037, 9);
+  for (const char* text : {"top:0.01", "top:0.1/16", "top:k=3+round:2", "identity/32", "rand:0.1", "round:2"})
+    for (const double m : {1.0, 64.0, 561.0}) {
+      Vec x(a.size());
+      for (std::size_t j = 0; j < x.size(); ++j) x[j] = a[j] / m - b[j];
+      CompressSpace space, other;
+      Encoded expected, got;
+      Parsed(text).Compress(x, 5, expected, space);
+      double guess = 0;
+      for (int turn = 0; turn < 3; ++turn) {
+        Parsed(text).Compress(Difference{a, b, m}, 5, guess, got, other);
+        EXPECT_EQ(got, expected) << text << " " << m;
+      }
+      EXPECT_EQ(guess > 0, text[0] == 't');
+    }
+}
+
 }  // namespace
 }  // namespace tacit

@@ -6,13 +6,19 @@
 #include <cstring>
 #include <limits>
 
-#ifdef __AVX2__
+#include "core/check.h"
+#include "core/simd.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 of its own intrinsics (bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 #include <immintrin.h>
 
 #include <array>
-#endif
 
-#include "core/check.h"
+// As in entries.cc: an attribute per function, and the upper halves of the registers are cleaned at the end.
+#define TACIT_AVX512 __attribute__((target("avx2,fma,popcnt,bmi,avx512f,avx512dq,avx512vl")))
 
 namespace tacit {
 namespace {
@@ -163,6 +169,80 @@ std::size_t Collect(std::span<const T> x, BitsOf<T> lo, std::uint32_t* index, Bi
 }
 #endif
 
+// 1/divisor where that is exact, for a power of two; otherwise 0.
+double Inverse(const Difference& x) {
+  return std::bit_cast<std::uint64_t>(x.divisor) << 12 == 0 ? 1 / x.divisor : 0;
+}
+
+// Positions from `from` on, of 64 times `words` coordinates, of magnitudes that are at least `lo`, infinite
+// ones too; returns how many, having written up to 64 more. What is compared is masks, and a mask's positions
+// are written four at a time, so that almost no branch depends on the numbers.
+template <bool kOver>
+TACIT_AVX512 std::size_t FindAtLeast(const double* a, const double* b, double by, std::size_t from,
+                                     std::size_t words, double lo, std::uint32_t* index) {
+  const __m512d least = _mm512_set1_pd(lo), m = _mm512_set1_pd(by);
+  std::size_t found = 0;
+  for (std::size_t w = 0; w < words; ++w) {
+    const double *p = a + from + 64 * w, *q = b + from + 64 * w;
+    std::uint64_t mask = 0;
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < 8; ++i) {
+      const __m512d u = _mm512_loadu_pd(p + 8 * i);
+      const __m512d v =
+          _mm512_sub_pd(kOver ? _mm512_div_pd(u, m) : _mm512_mul_pd(u, m), _mm512_loadu_pd(q + 8 * i));
+      mask |= static_cast<std::uint64_t>(_mm512_cmp_pd_mask(_mm512_abs_pd(v), least, _CMP_GE_OQ)) << (8 * i);
+    }
+    const auto base = static_cast<std::uint32_t>(from + 64 * w);
+    const std::size_t end = found + static_cast<std::size_t>(std::popcount(mask));
+    do {
+#pragma GCC unroll 4
+      for (unsigned i = 0; i < 4; ++i) {
+        index[found + i] = base + static_cast<std::uint32_t>(std::countr_zero(mask));
+        mask &= mask - 1;
+      }
+      found += 4;
+    } while (mask != 0);
+    found = end;
+  }
+  _mm256_zeroupper();
+  return found;
+}
+
+std::size_t Collect(const Difference& x, std::uint64_t lo, std::uint32_t* index, std::uint64_t* bits) {
+  const double by = Inverse(x);
+  std::size_t found = 0, from = 0;
+  // Magnitudes of a part while it is in the first-level cache.
+  const auto keep = [&](std::size_t count) {
+    const std::uint32_t* at = index + found;
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::uint32_t j = at[k];
+      const std::uint64_t b = Magnitude(by != 0 ? x.a[j] * by - x.b[j] : x[j]);
+      index[found] = j;
+      bits[found] = b;
+      found += b <= kLargestFinite<double> ? 1 : 0;
+    }
+  };
+  if (internal::SimdInUse() == internal::Simd::kAvx512) {
+    constexpr std::size_t kWords = 16;
+    while (x.size() - from >= 64) {
+      const std::size_t words = std::min(kWords, (x.size() - from) / 64);
+      const auto find = by != 0 ? FindAtLeast<false> : FindAtLeast<true>;
+      keep(find(x.a.data(), x.b.data(), by != 0 ? by : x.divisor, from, words, std::bit_cast<double>(lo),
+                index + found));
+      from += 64 * words;
+    }
+  }
+  constexpr std::size_t kBlock = 512;  // formed in the first-level cache
+  double block[kBlock];
+  for (; from < x.size(); from += kBlock) {
+    const std::span<double> here(block, std::min(kBlock, x.size() - from));
+    FormPart(x, from, here);
+    const std::size_t end = found + Collect(std::span<const double>(here), lo, index + found, bits + found);
+    for (; found < end; ++found) index[found] += static_cast<std::uint32_t>(from);
+  }
+  return found;
+}
+
 template <class B> struct Bracket {
   B lo = 1, hi = 0;  // hi = 0: not known
 };
@@ -170,7 +250,7 @@ template <class B> struct Bracket {
 // Where the k-th largest should lie: four standard deviations of a sample's rank either way. Runs of four
 // neighbours, spread evenly.
 constexpr std::size_t kSample = 16384;
-template <class T> Bracket<BitsOf<T>> Sampled(std::span<const T> x, std::size_t k, SelectSpace& space) {
+template <class T, class X> Bracket<BitsOf<T>> Sampled(const X& x, std::size_t k, SelectSpace& space) {
   using B = BitsOf<T>;
   Bracket<B> out;
   if (x.size() < 2 * kSample) return out;
@@ -180,7 +260,7 @@ template <class T> Bracket<BitsOf<T>> Sampled(std::span<const T> x, std::size_t 
     const std::size_t stride = x.size() / (kSample / 4);
     for (std::size_t i = 0; i + 4 <= x.size() && v.size() < kSample; i += stride)
       for (std::size_t j = i; j < i + 4; ++j) {
-        const B b = Magnitude(x[j]);
+        const B b = Magnitude<T>(x[j]);
         v.push_back(b <= kLargestFinite<T> ? b : B{0});
       }
   };
@@ -199,8 +279,8 @@ template <class T> Bracket<BitsOf<T>> Sampled(std::span<const T> x, std::size_t 
   return out;
 }
 
-template <class T>
-void Largest(std::span<const T> x, std::size_t k, SelectSpace& space, std::vector<std::uint32_t>& index,
+template <class T, class X>
+void Largest(const X& x, std::size_t k, SelectSpace& space, std::vector<std::uint32_t>& index,
              std::size_t slot) {
   using B = BitsOf<T>;
   TACIT_CHECK(x.size() <= std::numeric_limits<std::uint32_t>::max());
@@ -211,8 +291,9 @@ void Largest(std::span<const T> x, std::size_t k, SelectSpace& space, std::vecto
   SelectSpace::Last& last = space.last[slot];
   auto& candidate = space.candidate;
   auto& bits = Of<T>::Magnitudes(space);
-  if (candidate.size() < x.size() + 8) candidate.resize(x.size() + 8);
-  if (bits.size() < x.size() + 8) bits.resize(x.size() + 8);
+  constexpr std::size_t kSlack = 64;  // what kernels write beyond what they found
+  if (candidate.size() < x.size() + kSlack) candidate.resize(x.size() + kSlack);
+  if (bits.size() < x.size() + kSlack) bits.resize(x.size() + kSlack);
 
   Bracket<B> bracket;
   std::size_t found = 0;
@@ -225,7 +306,7 @@ void Largest(std::span<const T> x, std::size_t k, SelectSpace& space, std::vecto
     warm = found >= k || bracket.lo == 1;
   }
   if (!warm) {
-    bracket = Sampled(x, k, space);
+    bracket = Sampled<T>(x, k, space);
     found = Collect(x, bracket.lo, candidate.data(), bits.data());
     if (found < k && bracket.lo > 1) {
       bracket = {};
@@ -285,14 +366,29 @@ void Largest(std::span<const T> x, std::size_t k, SelectSpace& space, std::vecto
 
 }  // namespace
 
+void FormPart(const Difference& x, std::size_t from, std::span<double> out) {
+  const double *a = x.a.data() + from, *b = x.b.data() + from;
+  if (const double by = Inverse(x); by != 0) {
+    for (std::size_t j = 0; j < out.size(); ++j) out[j] = a[j] * by - b[j];
+  } else {
+    for (std::size_t j = 0; j < out.size(); ++j) out[j] = a[j] / x.divisor - b[j];
+  }
+}
+
 void SelectLargest(std::span<const double> x, std::size_t k, SelectSpace& space,
                    std::vector<std::uint32_t>& index, std::size_t slot) {
-  Largest(x, k, space, index, slot);
+  Largest<double>(x, k, space, index, slot);
 }
 
 void SelectLargest(std::span<const float> x, std::size_t k, SelectSpace& space,
                    std::vector<std::uint32_t>& index, std::size_t slot) {
-  Largest(x, k, space, index, slot);
+  Largest<float>(x, k, space, index, slot);
+}
+
+void SelectLargest(const Difference& x, std::size_t k, SelectSpace& space, std::vector<std::uint32_t>& index,
+                   std::size_t slot) {
+  TACIT_CHECK(x.a.size() == x.b.size() && x.divisor > 0);
+  Largest<double>(x, k, space, index, slot);
 }
 
 }  // namespace tacit

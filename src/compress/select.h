@@ -28,7 +28,21 @@ struct SelectSpace {
   std::vector<std::uint64_t> bits64, middle64;
   std::vector<std::uint32_t> count;
   double threshold = 0;  // of the last call
+  // A threshold of last time that somebody else remembers, 0 where nobody does; in slot 0.
+  void Guess(std::size_t size, std::size_t k, double guess) { last.assign(1, {size, k, guess}); }
 };
+
+// a/divisor − b, coordinate by coordinate: formed as it is read and kept nowhere. a and b are equally long,
+// divisor > 0. The bits of a division, which by a power of two is a product.
+struct Difference {
+  std::span<const double> a, b;
+  double divisor = 1;
+  std::size_t size() const { return a.size(); }
+  bool empty() const { return a.empty(); }
+  double operator[](std::size_t j) const { return a[j] / divisor - b[j]; }
+};
+// out[j] ← x[from + j], for all of out.
+void FormPart(const Difference& x, std::size_t from, std::span<double> out);
 
 // Writes to `index`, ascending, the positions of the k largest |x_j|; of equal ones the lowest positions.
 // What is zero or not finite is never taken, so there are fewer than k where fewer are left.
@@ -36,6 +50,8 @@ struct SelectSpace {
 void SelectLargest(std::span<const double> x, std::size_t k, SelectSpace&, std::vector<std::uint32_t>& index,
                    std::size_t slot = 0);
 void SelectLargest(std::span<const float> x, std::size_t k, SelectSpace&, std::vector<std::uint32_t>& index,
+                   std::size_t slot = 0);
+void SelectLargest(const Difference& x, std::size_t k, SelectSpace&, std::vector<std::uint32_t>& index,
                    std::size_t slot = 0);
 
 }  // namespace tacit

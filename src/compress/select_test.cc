@@ -185,5 +185,41 @@ TYPED_TEST(Select, SmallInputsOfFewValuesInEveryLength) {
   }
 }
 
+// Divisors with an exact inverse and without; guesses that are none, right, too high and too low; lengths
+// with and without a rest; what is not finite, on either side.
+TEST(SelectDifference, HasTheBitsAndTheOrderOfTheVectorThatIsNotFormed) {
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64},
+                              std::size_t{700}, std::size_t{1024}, kLong + 37})
+    for (const double divisor : {1.0, 64.0, 561.0, 0.3})
+      for (const int kind : {0, 1, 2}) {  // normal, of few values, not all finite
+        std::vector<double> a = Normals<double>(n, 6), b = Normals<double>(n, 7);
+        for (std::size_t j = 0; j < n; ++j) {
+          if (kind == 1) a[j] = divisor * std::round(a[j]), b[j] = std::round(b[j]);
+          if (kind == 2 && j % 11 == 0) a[j] = j % 2 == 0 ? kInf : kNan;
+          if (kind == 2 && j % 13 == 0) b[j] = j % 2 == 0 ? -kInf : kNan;
+        }
+        const Difference x{a, b, divisor};
+        std::vector<double> formed(n), part(n / 2);
+        for (std::size_t j = 0; j < n; ++j) formed[j] = a[j] / divisor - b[j];
+        FormPart(x, n - n / 2, part);
+        for (std::size_t j = 0; j < part.size(); ++j) {
+          const double expected = formed[n - n / 2 + j];
+          ASSERT_TRUE(part[j] == expected || (std::isnan(part[j]) && std::isnan(expected)));
+        }
+        for (const std::size_t k : {std::size_t{1}, n / 100, n / 3, n + 1}) {
+          const std::vector<std::uint32_t> expected = Plain(formed, k);
+          SelectSpace space;
+          std::vector<std::uint32_t> index;
+          double threshold = 0;
+          for (const double guess : {0.0, 1.0, 0.9, 1.6, 100.0, 0.01}) {
+            space.Guess(n, k, guess * threshold);
+            SelectLargest(x, k, space, index);
+            ASSERT_EQ(index, expected) << n << " " << divisor << " " << kind << " " << k << " " << guess;
+            threshold = space.threshold;
+          }
+        }
+      }
+}
+
 }  // namespace
 }  // namespace tacit

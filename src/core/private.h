@@ -106,6 +106,14 @@ class Private {
     F(value_, out.value_, Open(args)...);
   }
 
+  // The same where F may take from this value what it puts into the result.
+  template <auto F, class R, class... Args>
+  void MoveInto(Private<R>& out, const Args&... args) noexcept {
+    static_assert(internal::kStateless<F>, "Map: the function must be a constant without state");
+    static_assert(!(internal::Writable<Args>() || ...), "Map: pass inputs by value or const&");
+    F(value_, out.value_, Open(args)...);
+  }
+
  private:
   template <class A> static const A& Open(const A& a) { return a; }
   template <class U> static const U& Open(const Private<U>& p) { return p.value_; }

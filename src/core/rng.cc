@@ -254,7 +254,8 @@ struct NoiseRng::State {
   }
 };
 
-NoiseRng::NoiseRng(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NoiseRng::NoiseRng(std::unique_ptr<State> state)
+    : state_(std::move(state)), replayable_(state_->replayable) {}
 NoiseRng::NoiseRng(NoiseRng&&) noexcept = default;
 NoiseRng& NoiseRng::operator=(NoiseRng&&) noexcept = default;
 NoiseRng::~NoiseRng() = default;
@@ -300,11 +301,6 @@ void NoiseRng::Fill(std::span<std::uint64_t> out) {
 void NoiseRng::Rekey(StreamId id) {
   TACIT_CHECK(state_ != nullptr && state_->replayable);
   state_->SeedFromId(id);
-}
-
-bool NoiseRng::replayable() const {
-  TACIT_CHECK(state_ != nullptr);
-  return state_->replayable;
 }
 
 }  // namespace tacit

@@ -81,12 +81,16 @@ class NoiseRng {
   void Fill(std::span<std::uint64_t> out);
   // Starts the stream of another id without allocating; only for a Replayable generator.
   void Rekey(StreamId id);
-  bool replayable() const;
+  bool replayable() const {
+    TACIT_CHECK(state_ != nullptr);
+    return replayable_;
+  }
 
  private:
   struct State;
   explicit NoiseRng(std::unique_ptr<State>);
   std::unique_ptr<State> state_;
+  bool replayable_;  // as the state has it
 };
 
 }  // namespace tacit

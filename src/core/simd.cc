@@ -32,9 +32,6 @@ Simd ChooseSimd(const char* wish, Simd best) {
   return best;
 }
 
-Simd SimdInUse() {
-  static const Simd simd = ChooseSimd(std::getenv("TACIT_SIMD"), BestSimd());
-  return simd;
-}
+Simd SimdOfEnvironment() { return ChooseSimd(std::getenv("TACIT_SIMD"), BestSimd()); }
 
 }  // namespace tacit::internal

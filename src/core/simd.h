@@ -14,7 +14,11 @@ Simd BestSimd();              // what the processor and the operating system off
 
 // The one named, or the best one up to it that the processor has; best for null, "" and unknown names.
 Simd ChooseSimd(const char* wish, Simd best);
-// ChooseSimd of the environment variable TACIT_SIMD, fixed at the first call.
-Simd SimdInUse();
+Simd SimdOfEnvironment();  // ChooseSimd of the environment variable TACIT_SIMD
+// The same, fixed at the first call; here, since every kernel asks.
+inline Simd SimdInUse() {
+  static const Simd simd = SimdOfEnvironment();
+  return simd;
+}
 
 }  // namespace tacit::internal

@@ -163,6 +163,44 @@ struct Columns {
   std::vector<std::uint32_t> token, token_begin;
 };
 
+// Dense rows of few features a second time, four of a shard side by side, so that one pass over them needs no
+// sums across a row. Four rows are a tile, whole cache lines:
+//   label[4], reach[4] (RowNorms), and of each feature in turn its four values
+// The last tile is filled up with rows of zeros whose reach is 0: they contribute 0.
+struct Tiles {
+  static constexpr std::size_t kRows = 4;
+  static constexpr bool Fit(std::size_t features) { return features == 4 || features == 8; }
+  static constexpr std::size_t SizeOfOne(std::size_t features) { return kRows * (features + 2); }
+  static constexpr std::size_t Count(std::size_t rows) { return (rows + kRows - 1) / kRows; }
+};
+
+// Dense rows of a shard that are mostly zeros, without the zeros: views of what entries.h in models makes and
+// reads. Columns two by two, from the rows that have an entry in one of the two: pair p is used[2p] and
+// used[2p + 1], which have first[k] and second[k] in row[k], for k from begin[p] to begin[p + 1], rows
+// ascending. The last may be alone: its partner has zeros only.
+struct ColumnEntries {
+  std::size_t size = 0;
+  const std::uint32_t *used = nullptr, *begin = nullptr, *row = nullptr;
+  const double *first = nullptr, *second = nullptr;
+};
+// Rows two by two: pair q is rows pair[2q] and pair[2q + 1], which have first[k] and second[k] in the column
+// by_column.used[rank[k]], for k from begin[q] to begin[q + 1], ascending. In the last pair `rows` stands for
+// nobody, whose entries are 0.
+struct RowEntries {
+  std::size_t rows = 0, columns = 0, pairs = 0;  // rows = 0: there are none
+  const std::uint32_t *pair = nullptr, *begin = nullptr, *rank = nullptr;
+  const double *first = nullptr, *second = nullptr;
+  ColumnEntries by_column;
+  const double* products = nullptr;  // 1 + x_r·x_s at r(r + 1)/2 + s, s ≤ r
+  const double* behind = nullptr;  // `ahead` numbers that lie behind these: likely those of the next shard
+  std::size_t ahead = 0;
+};
+// Those of many shards, in memory of their own.
+struct KeptEntries {
+  LineVec memory;
+  std::vector<RowEntries> shard;
+};
+
 inline const double* Dataset::dense() const { return mapped ? MappedData(*mapped) : value.data(); }
 
 // One client's rows: a contiguous range of a Dataset, or a selection from it (a minibatch).
@@ -170,14 +208,17 @@ inline const double* Dataset::dense() const { return mapped ? MappedData(*mapped
 class Shard {
  public:
   Shard() = default;
-  Shard(const Dataset& data, std::size_t begin, std::size_t size, const Columns* columns = nullptr)
-      : data_(&data), begin_(begin), size_(size), columns_(columns) {}
+  Shard(const Dataset& data, std::size_t begin, std::size_t size, const Columns* columns = nullptr,
+        const double* tiles = nullptr, const RowEntries* entries = nullptr)
+      : data_(&data), begin_(begin), size_(size), columns_(columns), tiles_(tiles), entries_(entries) {}
   // The rows pick[0], pick[1], … of this (contiguous) shard; pick must outlive the result.
   Shard Pick(std::span<const std::uint32_t> pick) const {
     Shard s = *this;
     s.pick_ = pick.data();
     s.size_ = pick.size();
     s.columns_ = nullptr;
+    s.tiles_ = nullptr;
+    s.entries_ = nullptr;
     return s;
   }
   std::size_t size() const { return size_; }
@@ -209,6 +250,8 @@ class Shard {
   // Whether dense rows follow each other, from dataset().dense() + begin()·features on.
   bool laid_out() const { return contiguous() && data_->maker == nullptr; }
   const Columns* columns() const { return columns_; }  // nullptr: rows only
+  const double* tiles() const { return tiles_; }  // Tiles of all rows; nullptr: rows only
+  const RowEntries* entries() const { return entries_; }  // of all rows; nullptr: rows only
 
  private:
   void Forget(std::size_t first, std::size_t count) const;
@@ -216,6 +259,8 @@ class Shard {
   std::size_t begin_ = 0, size_ = 0;
   const std::uint32_t* pick_ = nullptr;
   const Columns* columns_ = nullptr;
+  const double* tiles_ = nullptr;
+  const RowEntries* entries_ = nullptr;
 };
 
 }  // namespace tacit

@@ -7,6 +7,7 @@ namespace internal {
 namespace {
 
 constexpr std::size_t kMostPixels = std::size_t{1} << 24;     // per image; more is taken for damage
+constexpr std::size_t kStep = std::size_t{1} << 12;  // of an image is read at first
 
 struct Shape {
   std::size_t count = 0;      // first dimension
@@ -87,17 +88,23 @@ Result<Dataset> ReadIdx(Input& images, Input& labels, const LoadOptions& o) {
   Dataset data;
   Batches batches(o);
   data.features = x.each;
-  // Grows with what is really there: a damaged header must not claim the memory.
-  std::vector<char> row(x.each);
-  if (!o.sink) data.value.reserve(std::min(rows * x.each, std::size_t{1} << 26));
+  // Both grow with what is really there: a damaged header must not claim the memory.
+  std::vector<char> row(std::min(x.each, kStep));
+  const std::size_t total = rows * x.each;
   for (std::size_t i = 0; i < first + rows; ++i) {
-    TACIT_TRY(const std::size_t n, images.Read(row));
-    if (n != row.size()) return Truncated(images, i, x.count);
+    for (std::size_t got = 0; got < x.each;) {
+      if (got == row.size()) row.resize(std::min(x.each, 2 * got));
+      TACIT_TRY(const std::size_t n, images.Read(std::span(row).subspan(got)));
+      got += n;
+      if (got != row.size()) return Truncated(images, i, x.count);
+    }
     char label;
     TACIT_TRY(const std::size_t m, labels.Read(std::span(&label, 1)));
     if (m != 1) return Truncated(labels, i, y.count);
     if (i < first) continue;
     const std::size_t at = data.value.size();
+    if (!o.sink && at + row.size() > data.value.capacity())
+      data.value.reserve(std::min(total, 4 * (at + row.size())));
     data.value.resize(at + row.size());
     for (std::size_t j = 0; j < row.size(); ++j) data.value[at + j] = static_cast<unsigned char>(row[j]);
     data.label.push_back(static_cast<unsigned char>(label));

@@ -277,9 +277,40 @@ Columns ColumnsOf(const Dataset& d, std::size_t begin, std::size_t end) {
   return out;
 }
 
+void WriteTiles(const Dataset& d, std::size_t begin, std::size_t rows, double* tiles) {
+  for (std::size_t l = 0; l < rows; ++l) {
+    const std::size_t i = begin + l, lane = l % Tiles::kRows;
+    double* tile = tiles + l / Tiles::kRows * Tiles::SizeOfOne(d.features);
+    const auto put = [&](std::size_t k, double v) { tile[k * Tiles::kRows + lane] = v; };
+    put(0, d.label[i]);
+    put(1, d.norm.reach()[i]);
+    for (std::size_t j = 0; j < d.features; ++j) put(2 + j, d.row(i).value[j]);
+  }
+}
+
+void MakeTiles(Partition& p) {
+  constexpr std::size_t kMost = (std::size_t{64} << 20) / sizeof(double);
+  const Dataset& d = p.data;
+  // A person's sum is made of slices, which have none.
+  if (d.maker || d.mapped || !Tiles::Fit(d.features) || d.norm.size() != d.rows() ||
+      d.person_bound == PersonBound::kSum)
+    return;
+  std::vector<std::size_t> begin;
+  std::size_t end = 0;
+  for (std::size_t c = 0; c < p.clients(); ++c) {
+    begin.push_back(end);
+    end += Tiles::Count(p.size(c)) * Tiles::SizeOfOne(d.features);
+  }
+  if (end > kMost) return;
+  p.tiles.assign(end, 0.0);
+  for (std::size_t c = 0; c < p.clients(); ++c)
+    WriteTiles(d, p.begin[c], p.size(c), p.tiles.data() + begin[c]);
+  p.tiles_begin = std::move(begin);
+}
+
 void LayOut(Partition& p) {
   Dataset& d = p.data;
-  if (!d.sparse()) return;
+  if (!d.sparse()) return MakeTiles(p);
   d.row_value.resize(d.rows());
   for (std::size_t i = 0; i < d.rows(); ++i) d.row_value[i] = OneValue(d.row(i));
   for (std::size_t c = 0; c < p.clients(); ++c) p.columns.push_back(ColumnsOf(d, p.begin[c], p.begin[c + 1]));
@@ -327,6 +358,13 @@ Result<std::vector<Order>> Deal(const PartitionOptions& o, const Dataset& d,
 }
 
 }  // namespace
+
+LineVec TilesOf(const Dataset& d, std::size_t begin, std::size_t rows) {
+  TACIT_CHECK(!d.sparse() && Tiles::Fit(d.features) && d.norm.size() == d.rows());
+  LineVec tiles(Tiles::Count(rows) * Tiles::SizeOfOne(d.features), 0.0);
+  WriteTiles(d, begin, rows, tiles.data());
+  return tiles;
+}
 
 Dataset Select(const Dataset& d, const std::vector<std::size_t>& order) {
   Dataset out;

@@ -248,6 +248,18 @@ void DenseForward(const double* const* row, std::size_t records, std::size_t in,
   for (std::size_t r = 0; r < records; ++r)
     for (std::size_t o = 0; o < out; ++o) z[r * out + o] = start ? start[o] : 0.0;
   AddDenseForward(row, records, in, w, out, z);
+  // 0·∞ is NaN, and whether zeros are passed over is decided for many records at once (GatherEntries): where
+  // it matters they never count, or a record's sum would depend on the others.
+  for (std::size_t r = 0; r < records; ++r) {
+    double* const y = z + r * out;
+    if (SumOf(out, [y](std::size_t o) { return y[o] == y[o] ? 0.0 : 1.0; }) == 0) continue;
+    for (std::size_t o = 0; o < out; ++o) {
+      double sum = start ? start[o] : 0.0;
+      for (std::size_t j = 0; j < in; ++j)
+        if (row[r][j] != 0) sum = std::fma(row[r][j], w[j * out + o], sum);
+      y[o] = sum;
+    }
+  }
 }
 
 void AddDenseForward(const double* const* row, std::size_t records, std::size_t in, const double* w,

@@ -1,25 +1,16 @@
 #pragma once
 
-// Four doubles side by side, for the kernels of this folder. Every operation is the same in each lane and
-// has the same bits with and without vector instructions.
+// Four doubles side by side (core/lanes.h), for the kernels of this folder. Every operation is the same in
+// each lane and has the same bits with and without vector instructions.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#if defined(__FMA__) && defined(__AVX2__)
-#include <immintrin.h>
-#define TACIT_LANES_AVX2
-#endif
+
+#include "core/lanes.h"
 
 namespace tacit {
 
-inline constexpr std::size_t kLanes = 4;
-using Lanes = double __attribute__((vector_size(32), aligned(8), may_alias));   // unaligned on purpose
-
-__attribute__((always_inline)) inline Lanes Load(const double* p) {
-  return *reinterpret_cast<const Lanes*>(p);
-}
-__attribute__((always_inline)) inline void Store(double* p, Lanes v) { *reinterpret_cast<Lanes*>(p) = v; }
 __attribute__((always_inline)) inline Lanes All(double v) { return Lanes{v, v, v, v}; }
 
 // a·b + c with one rounding.
@@ -31,9 +22,6 @@ __attribute__((always_inline)) inline Lanes MulAdd(Lanes a, Lanes b, Lanes c) {
                std::fma(a[3], b[3], c[3])};
 #endif
 }
-
-// What comparisons of Lanes give: all bits of a lane, or none.
-using LaneMask = long long __attribute__((vector_size(32), aligned(8), may_alias));
 
 // a where a > b, else b: b too where either is NaN.
 __attribute__((always_inline)) inline Lanes Max(Lanes a, Lanes b) {
@@ -64,15 +52,6 @@ __attribute__((always_inline)) inline Lanes Nearest(Lanes v) {
 
 __attribute__((always_inline)) inline Lanes Abs(Lanes v) {
   return Lanes(LaneMask(v) & ~LaneMask(Lanes{-0.0, -0.0, -0.0, -0.0}));
-}
-
-// Whether all lanes of a mask are set.
-__attribute__((always_inline)) inline bool Everywhere(LaneMask mask) {
-#ifdef TACIT_LANES_AVX2
-  return _mm256_movemask_pd(Lanes(mask)) == 0xf;
-#else
-  return (mask[0] & mask[1] & mask[2] & mask[3]) != 0;
-#endif
 }
 
 // v[I] in all lanes.

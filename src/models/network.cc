@@ -253,13 +253,14 @@ class Network final : public Objective {
     Turn(x, features, ws, 0);
     // The first layer of all records at once, where most of their entries are zeros: its weights are read
     // once.
-    const bool whole = GatheredWhole(shard, ws);
+    const RowEntries rows = WholeEntries(shard, ws);
+    const bool whole = rows.rows > 0;
     const std::size_t from = whole ? 1 : 0;
     const View rest = x.subspan(Skipped(from, features));
     if (whole) {
       const Layer layer = At(0, features);
       double* z = Inputs(ws, 1, m, 0);
-      SparseProduct(ws.entries, x.data(), x.data() + layer.bias, layer.out, z);
+      SparseProduct(rows, ws.entries, x.data(), x.data() + layer.bias, layer.out, z, rows.behind, rows.ahead);
       Activate(activation_, z, m * layer.out);
     }
     for (std::size_t first = 0; first < m; first += block_) {
@@ -292,7 +293,7 @@ class Network final : public Objective {
     TACIT_CHECK(w.size() == dim(features));
     // Records take their places in the order of the first pass, so that those that had no step come last.
     SetPlaces(steps, m, ws.order);
-    const Kept kept = KeptIn(ws.factors, m, features);
+    const Kept kept = KeptIn(ws, m, features);
     const Span rest(kept.rest, w.size() - head);
     Copy(w.subspan(head), rest);
     StartSums(own, steps, w, kept, ws);
@@ -307,11 +308,11 @@ class Network final : public Objective {
       weight.resize(count);
       for (std::size_t at = 0; at < count; at += kRecordBlock) {
         const std::size_t n = std::min(kRecordBlock, count - at);
-        double* z = Inputs(ws, 1, count, at);
-        std::copy_n(kept.sum + (place + at) * h, n * h, z);
-        const double* row[kRecordBlock];
+        double *z = Inputs(ws, 1, count, at), *moved = kept.moved + (place + at) * h;
+        const double *sum = kept.sum + (first + at) * h, *row[kRecordBlock];
         for (std::size_t r = 0; r < n; ++r) row[r] = kept.gram + (place + at + r) * m;
-        AddDenseForward(row, n, known, kept.d, h, z);
+        DenseForward(row, n, known, kept.d, nullptr, h, moved);
+        for (std::size_t i = 0; i < n * h; ++i) z[i] = sum[i] + moved[i];
         Activate(activation_, z, n * h);
         Forward(batch, rest, ws, at, n, count, at, 1);
         Backward(batch, features, ws, at, n, count);
@@ -322,8 +323,11 @@ class Network final : public Objective {
         const double* slope = Slopes(ws, 0, count, l);
         double* d = kept.d + (place + l) * h;
         if (k < blocks) std::fill_n(d, h, 0.0);
-        if (weight[l] == 0) continue;
-        for (std::size_t o = 0; o < h; ++o) d[o] += weight[l] * slope[o];
+        if (weight[l] == 0)
+          std::fill_n(kept.moved + (place + l) * h, h, 0.0);  // it may not be finite
+        else
+          for (std::size_t o = 0; o < h; ++o) d[o] += weight[l] * slope[o];
+        std::copy_n(d, h, kept.factors + (first + l) * h);
       }
       AddRecords(batch, ws, weight, 1, rest);
     }
@@ -334,40 +338,49 @@ class Network final : public Objective {
     const std::size_t m = own.size(), features = own.features();
     const Layer layer = At(0, features);
     const std::size_t h = layer.out, tail = layer.bias + h;
-    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = d + m * h;
+    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = ws.kept.data();
     update.resize(w.size());
-    if (ws.entries.rows == m) {
-      SparseOuter(ws.entries, d, h, update.data());
+    if (const RowEntries rows = EntriesOf(own, ws); rows.rows > 0) {
+      SparseOuter(rows, d, h, update.data());
     } else {
       std::fill_n(update.data(), layer.bias, 0.0);
       const double *row[kRecordBlock], *of[kRecordBlock];
       for (std::size_t at = 0; at < m; at += kRecordBlock) {
         const std::size_t n = std::min(kRecordBlock, m - at);
-        for (std::size_t r = 0; r < n; ++r)
-          row[r] = own.row(ws.order[at + r]).value, of[r] = d + (at + r) * h;
+        for (std::size_t r = 0; r < n; ++r) row[r] = own.row(at + r).value, of[r] = d + (at + r) * h;
         AddOuter(row, of, n, features, h, update.data());
       }
     }
-    std::fill_n(update.data() + layer.bias, h, 0.0);
-    for (std::size_t s = 0; s < m; ++s) Axpy(1.0, View(d + s * h, h), Span(update).subspan(layer.bias, h));
+    SumOfFactors(d, m, h, update.data() + layer.bias);
     for (std::size_t j = tail; j < w.size(); ++j) update[j] = rest[j - tail] - w[j];
   }
 
-  void FactorsOfUpdate(const Shard& own, View w, const Workspace& ws, FactoredVec& update) const override {
+  void FactorsOfUpdate(const Shard& own, View w, Workspace& ws, FactoredVec& update) const override {
     const std::size_t m = own.size(), features = own.features();
     const Layer layer = At(0, features);
     const std::size_t h = layer.out, head = layer.bias + h;
-    if (ws.entries.rows != m) {
+    const bool kept = own.entries() != nullptr;
+    if (!kept && ws.entries.rows != m) {
       update.columns = 0;
       return UpdateByFactors(own, w, ws, update.tail);
     }
-    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = d + m * h;
-    KeepFactors(ws.entries, d, h, update);
+    const double *d = ws.factors.data() + ToLine(ws.factors.data()), *rest = ws.kept.data();
     update.tail.resize(w.size() - layer.bias);
-    std::fill_n(update.tail.data(), h, 0.0);
-    for (std::size_t s = 0; s < m; ++s) Axpy(1.0, View(d + s * h, h), Span(update.tail).first(h));
+    SumOfFactors(d, m, h, update.tail.data());
     for (std::size_t j = head; j < w.size(); ++j) update.tail[j - layer.bias] = rest[j - head] - w[j];
     update.length = LengthOfFactors(own, ws, View(update.tail).subspan(h));
+    update.columns = features;
+    update.out = h;
+    update.kept = kept ? own.entries()->by_column : ColumnEntries{};
+    if (!kept) std::swap(update.x, ws.entries.by_column);
+    std::swap(update.factors, ws.factors);
+    ws.entries.rows = 0;
+  }
+
+  // Few records make their steps by factors, and many are taken together by RecordNorms.
+  bool KeepsEntries(std::size_t records, std::size_t features) const override {
+    return front_.empty() && out_.size() > 1 && records <= kMostFactors &&
+           (records > kRecordBlock || FewRecords(records, features));
   }
 
   // weight·δ is one, the fused additions are m; one to spare.
@@ -398,13 +411,20 @@ class Network final : public Objective {
   void SumInto(const Shard& shard, View x, Workspace& ws, View weight, bool fresh, Span g) const {
     TACIT_CHECK(weight.size() == shard.size() && g.size() == x.size() && x.size() == dim(shard.features()));
     const std::size_t m = shard.size(), features = shard.features();
-    // RecordNorms has gathered them all; no block of AddRecords is that long.
-    if (m <= kRecordBlock || ws.entries.rows != m ||
+    // They are kept, or RecordNorms has gathered them all; no block of AddRecords is that long.
+    const bool kept = shard.entries() != nullptr && MayBeWhole(m);
+    if (m <= kRecordBlock || !(kept || ws.entries.rows == m) ||
         std::find(weight.begin(), weight.end(), 0.0) != weight.end()) {
       if (fresh) Fill(g, 0.0);
       return AddRecords(shard, ws, weight, 0, g);
     }
     const Layer layer = At(0, features);
+    if (!kept) {
+      Row row[kMostFactors];
+      for (std::size_t l = 0; l < m; ++l) row[l] = shard.row(l);
+      TurnEntries(row, ws.entries);
+    }
+    const RowEntries rows = EntriesOf(shard, ws);
     Grow(ws.factors, m * layer.out + 8);
     double *d = ws.factors.data() + ToLine(ws.factors.data()), *bias = g.data() + layer.bias;
     for (std::size_t l = 0; l < m; ++l) {
@@ -412,10 +432,10 @@ class Network final : public Objective {
       for (std::size_t o = 0; o < layer.out; ++o) d[l * layer.out + o] = weight[l] * slope[o];
     }
     if (fresh) {
-      SparseOuter(ws.entries, d, layer.out, g.data());
+      SparseOuter(rows, d, layer.out, g.data());
       Fill(g.subspan(layer.bias), 0.0);
     } else {
-      AddSparseOuter(ws.entries, d, layer.out, g.data());
+      AddSparseOuter(rows, d, layer.out, g.data());
     }
     for (std::size_t l = 0; l < m; ++l)
       for (std::size_t o = 0; o < layer.out; ++o) bias[o] += d[l * layer.out + o];
@@ -498,23 +518,38 @@ class Network final : public Objective {
 
   // Whether these dense rows are mostly zeros; if so, ws.entries has the rest of them. Of a few rows
   // that would take longer than it saves.
-  bool Gathered(const double* const* row, std::size_t count, std::size_t in, Workspace& ws) const {
+  bool Gathered(const double* const* row, std::size_t count, std::size_t in, Workspace& ws,
+                bool columns) const {
     if (count < 16 || !front_.empty()) return false;
     Row rows[kRecordBlock];
     for (std::size_t r = 0; r < count; ++r) rows[r] = {row[r], nullptr, in};
-    return GatherEntries(rows, count, in, ws.entries);
+    if (!GatherEntries(rows, count, in, ws.entries)) return false;
+    if (columns) TurnEntries(rows, ws.entries);
+    return true;
   }
 
-  // The same for all records of a shard that are more than a block, of a network with a hidden layer.
-  bool GatheredWhole(const Shard& shard, Workspace& ws) const {
+  // The entries that are kept with a shard, or else those that the workspace has of it, if it has any.
+  static RowEntries EntriesOf(const Shard& shard, const Workspace& ws) {
+    if (shard.entries() != nullptr) return *shard.entries();
+    return ws.entries.rows == shard.size() ? ws.entries.view() : RowEntries{};
+  }
+  // Those of all records of a shard that are more than a block, of a network with a hidden layer, if they are
+  // mostly zeros.
+  bool MayBeWhole(std::size_t m) const {
+    return front_.empty() && out_.size() > 1 && m > kRecordBlock && m <= kMostFactors;
+  }
+  RowEntries WholeEntries(const Shard& shard, Workspace& ws) const {
     ws.entries.rows = 0;
     const std::size_t m = shard.size();
-    if (!front_.empty() || out_.size() < 2 || shard.sparse() || m <= kRecordBlock || m > kMostFactors ||
+    if (!MayBeWhole(m) || shard.sparse() ||
         shard.dataset().maker != nullptr)  // rows that are made when they are read do not stay that long
-      return false;
-    Row rows[kMostFactors];
-    for (std::size_t l = 0; l < m; ++l) rows[l] = shard.row(l);
-    return GatherEntries(rows, m, shard.features(), ws.entries);
+      return {};
+    if (shard.entries() == nullptr) {
+      Row rows[kMostFactors];
+      for (std::size_t l = 0; l < m; ++l) rows[l] = shard.row(l);
+      if (!GatherEntries(rows, m, shard.features(), ws.entries)) return {};
+    }
+    return EntriesOf(shard, ws);
   }
 
   // g ← g + Σ_l weight[l] ∇f_l for the parameters from layer `from` on, with which g begins.
@@ -552,7 +587,7 @@ class Network final : public Objective {
         } else {
           for (std::size_t r = 0; r < count; ++r)
             row[r] = k == 0 && front_.empty() ? shard.row(record[r]).value : Inputs(ws, k, m, record[r]);
-          if (k == 0 && Gathered(row, count, layer.in, ws))
+          if (k == 0 && Gathered(row, count, layer.in, ws, true))
             AddSparseOuter(ws.entries, ws.d.data(), layer.out, into);
           else
             AddOuter(row, scaled, count, layer.in, layer.out, into);
@@ -568,61 +603,91 @@ class Network final : public Objective {
   bool FewRecords(std::size_t m, std::size_t features) const {
     return m > 0 && m <= kMostFactors && 8 * m <= features && m <= 2 * out_[0];
   }
-  // ws.factors of m records: d (m × h) and the parameters after the first layer, which the update is made of;
-  // then the sums of the first layer at w (m × h), the products x_s·x_r + 1 (m × m), and m ones. Records are
-  // in the order of their places.
+  // ws.factors of m records: d (m × h), from the first cache line on. ws.kept: the parameters after the first
+  // layer, which the update is made of with d; then the sums of the first layer at w (m × h). After them
+  // records are in the order of their places: d again, from a cache line on, the products x_s·x_r + 1
+  // (m × m), and by how much the steps before had moved the sums of a record when its last step began
+  // (m × h). Then m × m of scratch.
   struct Kept {
-    double *d, *rest, *sum, *gram, *ones;
+    double *factors, *rest, *sum, *d, *gram, *moved, *room;
   };
-  Kept KeptIn(Vec& factors, std::size_t m, std::size_t features) const {
+  Kept KeptIn(Workspace& ws, std::size_t m, std::size_t features) const {
     const std::size_t h = out_[0], rest = dim(features) - (features + 1) * h;
-    Grow(factors, 2 * m * h + rest + m * m + m + 8);  // d begins with a cache line
-    double* d = factors.data() + ToLine(factors.data());
-    double* sum = d + m * h + rest;
-    double* gram = sum + m * h;
-    return {d, d + m * h, sum, gram, gram + m * m};
+    Grow(ws.factors, m * h + 8);
+    Grow(ws.kept, rest + 3 * m * h + 2 * m * m + 8);
+    Kept k{};
+    k.factors = ws.factors.data() + ToLine(ws.factors.data());
+    k.rest = ws.kept.data();
+    k.sum = k.rest + rest;
+    k.d = k.sum + m * h;
+    k.d += ToLine(k.d);
+    k.gram = k.d + m * h;
+    k.moved = k.gram + m * m;
+    k.room = k.moved + m * h;
+    return k;
   }
-  // order[p] is the record in place p < m; order[m + b] the first place of block b.
+  // b[o] = Σ_s d[s·h + o], s ascending.
+  static void SumOfFactors(const double* d, std::size_t m, std::size_t h, double* b) {
+    const double* row[kMostFactors];
+    double ones[kMostFactors];
+    for (std::size_t s = 0; s < m; ++s) row[s] = d + s * h, ones[s] = 1.0;
+    std::fill_n(b, h, 0.0);
+    AddWeighted(ones, row, m, h, b);
+  }
+  // order[p] is the record in place p < m; order[m + b] the first place of block b; order[m + blocks + p] the
+  // first place of the block of place p, or 0 if there is more than one pass.
   static void SetPlaces(const BatchSteps& steps, std::size_t m, std::vector<std::uint32_t>& order) {
     const std::size_t blocks = (m + steps.batch - 1) / steps.batch;
     TACIT_CHECK(steps.block.size() >= blocks);
-    order.resize(m + blocks);
+    order.resize(2 * m + blocks);
     std::uint32_t place = 0;
     for (std::size_t k = 0; k < blocks; ++k) {
       const std::size_t first = steps.block[k] * steps.batch;
-      order[m + steps.block[k]] = place;
-      for (std::size_t l = first; l < std::min(first + steps.batch, m); ++l)
+      const std::uint32_t begin = order[m + steps.block[k]] = place;
+      for (std::size_t l = first; l < std::min(first + steps.batch, m); ++l) {
+        order[m + blocks + place] = steps.block.size() > blocks ? 0 : begin;
         order[place++] = static_cast<std::uint32_t>(l);
+      }
     }
     TACIT_CHECK(place == m);
   }
   // At least the length of the update, from the products of rows: with x_s the row and a 1 for the bias,
   //   ‖Σ_s x_s d_sᵀ‖² = Σ_rs (x_r·x_s)(d_r·d_s) = G.
-  // Let S = Σ_s ‖x_s‖‖d_s‖. A computed product of rows errs by γ_{features+2}‖x_r‖‖x_s‖, one of factors by
-  // γ_{h+4}‖d_r‖‖d_s‖, and the sum has fewer than m² + 2 further roundings on a term's way: the computed G is
-  // off by at most γ_k S², k = features + h + m² + 16. The coordinates that are formed of the factors are
-  // sums of m fused products, so they are off by a vector no longer than γ_{m+1} S. `rest` is there as it is.
-  double LengthOfFactors(const Shard& own, const Workspace& ws, View rest) const {
+  // In one pass a record's d is final once its step is made, and the steps have summed what a record has with
+  // those of earlier steps: Σ_s (x_r·x_s) d_s = V_r. Then the terms of both orders are 2 d_r·V_r, and the
+  // products of factors are needed within a step only.
+  // Let S = Σ_s ‖x_s‖‖d_s‖. A computed product of rows errs by γ_{features+2}‖x_r‖‖x_s‖, one of factors, or
+  // of d_r with V_r, by γ_{h+4} of the lengths, V_r by γ_{m+1}, and the sum has fewer than m² + 2 further
+  // roundings on a term's way: the computed G is off by at most γ_k S², k = features + h + m² + m + 16. The
+  // coordinates that are formed of the factors are sums of m fused products, so they are off by a vector no
+  // longer than γ_{m+1} S. `rest` is there as it is.
+  double LengthOfFactors(const Shard& own, Workspace& ws, View rest) const {
     const std::size_t m = own.size(), features = own.features(), h = out_[0];
-    const double* d = ws.factors.data() + ToLine(ws.factors.data());
-    const double* gram = d + m * h + rest.size() + m * h;
+    const Kept kept = KeptIn(ws, m, features);
+    const double *d = kept.d, *gram = kept.gram, *moved = kept.moved;
+    const std::uint32_t* begin = ws.order.data() + (ws.order.size() - m);
     double sum = 0, spread = 0;
-    for (std::size_t r = 0; r < m; r += 2)
-      for (std::size_t s = 0; s <= std::min(r + 1, m - 1); s += 4) {
+    for (std::size_t r = 0; r < m; r += 2) {
+      const std::size_t next = std::min(r + 1, m - 1);
+      for (std::size_t k = r; k < std::min(r + 2, m); ++k)
+        if (begin[k] > 0) sum += 2.0 * Dot(View(d + k * h, h), View(moved + k * h, h));
+      for (std::size_t s = begin[r]; s <= next; s += 4) {
         const double* e[4];
         for (std::size_t i = 0; i < 4; ++i) e[i] = d + std::min(s + i, m - 1) * h;
         double of[2][4];
-        ProductsOfRows(d + r * h, d + std::min(r + 1, m - 1) * h, e, h, of);
+        ProductsOfRows(d + r * h, d + next * h, e, h, of);
         for (std::size_t k = 0; k < 2 && r + k < m; ++k)
           for (std::size_t i = 0; i < 4 && s + i <= r + k; ++i)
-            sum += (s + i < r + k ? 2.0 : 1.0) * gram[(r + k) * m + s + i] * of[k][i];
+            if (s + i >= begin[r + k])
+              sum += (s + i < r + k ? 2.0 : 1.0) * gram[(r + k) * m + s + i] * of[k][i];
       }
+    }
     for (std::size_t s = 0; s < m; ++s) {
       const double norm = own.norm(ws.order[s]);
       spread += std::sqrt(norm * norm + 1.0) * LengthUp(View(d + s * h, h));
     }
     constexpr double kUnit = 0x1p-52;  // twice the unit roundoff: pays for 1/(1 − k·u), and these lines
-    const double k = static_cast<double>(features + h + m * m + 16) * kUnit;
+    const double k = static_cast<double>(features + h + m * m + m + 16) * kUnit;
     spread *= 1.0 + static_cast<double>(m + 8) * kUnit;
     const double head = std::sqrt((sum > 0 ? sum : 0.0) + k * spread * spread) * (1.0 + 8 * kUnit) +
                         static_cast<double>(m + 2) * kUnit * spread;
@@ -637,31 +702,57 @@ class Network final : public Objective {
     const std::size_t m = own.size(), features = own.features(), h = out_[0];
     const std::size_t blocks = (m + steps.batch - 1) / steps.batch;
     const double* bias = w.data() + At(0, features).bias;
-    std::fill_n(kept.ones, m, 1.0);
-    Row row[kMostFactors];
-    for (std::size_t p = 0; p < m; ++p) row[p] = own.row(ws.order[p]);
-    if (GatherEntries(row, m, features, ws.entries)) {
-      Entries& x = ws.entries;
-      SparseProduct(x, w.data(), bias, h, kept.sum);
-      TurnEntries(x, ws.turned);
-      const double* turned = ws.turned.data();
-      if (steps.block.size() > blocks) return UsedProduct(x, 0, m, turned, kept.ones, m, m, kept.gram);
-      for (std::size_t k = 0, at = 0; k < blocks; ++k) {
-        const std::size_t count = std::min(steps.batch, m - steps.block[k] * steps.batch);
-        UsedProduct(x, at, count, turned, kept.ones, at + count, m, kept.gram + at * m);
-        at += count;
+    const double* products[kMostFactors];  // of record r with those up to r
+    for (std::size_t r = 0; r < m; ++r) products[r] = kept.room + r * m;
+    if (const RowEntries* x = own.entries(); x != nullptr) {
+      SparseProduct(*x, ws.entries, w.data(), bias, h, kept.sum, x->behind, x->ahead);
+      for (std::size_t r = 0; r < m; ++r) products[r] = x->products + r * (r + 1) / 2;
+    } else {
+      Row row[kMostFactors] = {};
+      for (std::size_t l = 0; l < m; ++l) row[l] = own.row(l);
+      if (GatherEntries(row, m, features, ws.entries)) {
+        // What lies behind the rows is likely the next client's.
+        const bool dense = !own.sparse();
+        const double* behind = dense ? own.dataset().dense() + (own.begin() + m) * features : nullptr;
+        const std::size_t left = dense ? own.dataset().rows() - own.begin() - m : 0;
+        SparseProduct(ws.entries.view(), ws.entries, w.data(), bias, h, kept.sum, behind,
+                      std::min(left, m) * features);
+        TurnEntries(row, ws.entries);
+        std::uint32_t end[kMostFactors];
+        for (std::size_t r = 0; r < m; ++r) end[r] = static_cast<std::uint32_t>(r + 1);
+        ProductsWithin(ws.entries, end, kept.room);
+      } else {
+        DenseSums(row, m, features, w.data(), bias, kept, ws);
       }
-      return;
     }
-    Grow(ws.turned, features * m);
-    for (std::size_t p = 0; p < m; ++p)
-      for (std::size_t j = 0; j < features; ++j) ws.turned[j * m + p] = row[p].value[j];
+    const std::uint32_t *order = ws.order.data(), *place = order + m;
+    for (std::size_t k = 0, p = 0; k < blocks; ++k) {
+      const std::size_t next =
+          place[steps.block[k]] + std::min(steps.batch, m - steps.block[k] * steps.batch);
+      const std::size_t end = steps.block.size() > blocks ? m : next;
+      for (; p < next; ++p)
+        for (std::size_t q = 0; q < end; ++q) {
+          const std::size_t r = std::max(order[p], order[q]), s = std::min(order[p], order[q]);
+          kept.gram[p * m + q] = products[r][s];
+        }
+    }
+  }
+  // The same sums and products of rows that are not mostly zeros.
+  void DenseSums(const Row* row, std::size_t m, std::size_t features, const double* w, const double* bias,
+                 const Kept& kept, Workspace& ws) const {
+    const std::size_t h = out_[0];
+    Vec& turned = ws.entries.turned;  // free
+    Grow(turned, features * m + m);
+    for (std::size_t l = 0; l < m; ++l)
+      for (std::size_t j = 0; j < features; ++j) turned[j * m + l] = row[l].value[j];
+    double* ones = turned.data() + features * m;
+    std::fill_n(ones, m, 1.0);
     for (std::size_t at = 0; at < m; at += kRecordBlock) {
       const std::size_t n = std::min(kRecordBlock, m - at);
       const double* x[kRecordBlock];
       for (std::size_t r = 0; r < n; ++r) x[r] = row[at + r].value;
-      DenseForward(x, n, features, w.data(), bias, h, kept.sum + at * h);
-      DenseForward(x, n, features, ws.turned.data(), kept.ones, m, kept.gram + at * m);
+      DenseForward(x, n, features, w, bias, h, kept.sum + at * h);
+      DenseForward(x, n, features, turned.data(), ones, m, kept.room + at * m);
     }
   }
 
@@ -698,7 +789,7 @@ class Network final : public Objective {
         const double* row[kRecordBlock];
         for (std::size_t r = 0; r < count; ++r)
           row[r] = k == 0 && front_.empty() ? shard.row(first + r).value : Inputs(ws, k, m, at + r);
-        if (k == 0 && Gathered(row, count, layer.in, ws))
+        if (k == 0 && Gathered(row, count, layer.in, ws, false))
           SparseProduct(ws.entries, w, b, layer.out, z);
         else
           DenseForward(row, count, layer.in, w, b, layer.out, z);

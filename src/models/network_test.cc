@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "data/partition.h"
+#include "data/preprocess.h"
 #include "models/test_data.h"
 
 namespace tacit {
@@ -527,6 +529,38 @@ TEST(Network, RecordsTakenTogetherAreThoseTakenApart) {
     }
 }
 
+// Rows are taken together with or without their zeros, by how many zeros all of them have. An infinite weight
+// of an input that a record does not have shall not count for it, whatever the others are.
+TEST(Network, AnInfiniteWeightCountsForThoseAloneWhoHaveItsInput) {
+  const ModelSpec spec{.loss = Loss::kMlp, .classes = 3, .hidden = {7}, .activation = Activation::kSigmoid};
+  constexpr std::size_t kColumns = 300, kHere = 100, kInput = 250, kUnits = 7;
+  const auto f = *MakeObjective(spec);
+  for (const std::size_t m : {std::size_t{32}, std::size_t{100}}) {
+    // Every row has a third of the columns, and none but the last has kInput.
+    Dataset few;
+    few.features = kColumns;
+    Stream rng({.seed = 9, .purpose = Purpose::kTest});
+    for (std::size_t l = 0; l < m; ++l)
+      for (std::size_t j = 0; j < kColumns; ++j) few.value.push_back(j < kHere ? rng.Uniform() + 0.1 : 0.0);
+    few.label.assign(m, 1.0);
+    Dataset more = few;
+    more.value[(m - 1) * kColumns + kInput] = 1;
+    ASSERT_TRUE(Preprocess({}, few).ok() && Preprocess({}, more).ok());
+    for (const double bad : {kInfinity, -kInfinity, kNan}) {
+      Vec x = RandomVec(f->dim(kColumns), 0.1, 4);
+      std::fill_n(x.begin() + kInput * kUnits, kUnits, bad);
+      Workspace ws;
+      Vec one(m), two(m);
+      f->RecordNorms(Shard(few, 0, m), x, ws, one);
+      f->RecordNorms(Shard(more, 0, m), x, ws, two);
+      for (std::size_t l = 0; l + 1 < m; ++l) {
+        ASSERT_TRUE(std::isfinite(one[l])) << m;
+        ASSERT_EQ(one[l], two[l]) << m;
+      }
+    }
+  }
+}
+
 TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
   const std::vector<std::uint32_t> once = {2, 0, 3, 1}, twice = {2, 0, 3, 1, 1, 3, 2, 0}, whole = {0, 0, 0};
   const ModelSpec relu{.loss = Loss::kMlp, .classes = 4, .hidden = {37}, .activation = Activation::kRelu};
@@ -590,6 +624,61 @@ TEST(Factors, GiveTheUpdateOfTheStepsOneByOne) {
           EXPECT_LT(factored.length, length * (1 + 1e-9));
         }
       }
+}
+
+// Entries that are kept with the rows change no bit: of norms and sums, and of steps by factors.
+TEST(Network, EntriesThatAreKeptChangeNothing) {
+  for (const ModelSpec& spec : {kSigmoid, kDeep, kWide})
+    for (const std::size_t m : {64u, 20u}) {
+      SCOPED_TRACE(m);
+      const std::size_t features = 520;
+      ModelSpec wide = spec;
+      wide.hidden[0] = 37;
+      const auto f = *MakeObjective(wide);
+      Dataset data = RandomData(Loss::kMlp, spec.classes, 3 * m, features, 0.1, m);
+      for (double& v : data.value) v *= 0.2;
+      test::FillNorms(data);
+      Partition p = *MakePartition({.clients = 3}, data);
+      KeepEntriesFor(*f, p);
+      ASSERT_NE(p.entries, nullptr);
+      const Shard plain(p.data, m, m), kept(p.data, m, m, nullptr, nullptr, &p.entries->shard[1]);
+      ASSERT_EQ(kept.entries()->rows, m);
+      EXPECT_EQ(kept.Slice(0, m).entries(), nullptr);
+      const Vec x = RandomVec(f->dim(features), 0.1, 7);
+      Vec weight = RandomVec(m, 1.0, 8);
+      for (const bool left_out : {false, true}) {
+        if (left_out) weight[m / 2] = 0;
+        Workspace a, b;
+        Vec norm_a(m), norm_b(m), g_a = x, g_b = x;
+        f->RecordNorms(plain, x, a, norm_a);
+        f->RecordNorms(kept, x, b, norm_b);
+        EXPECT_EQ(norm_a, norm_b);
+        f->WeightedSum(plain, x, a, weight, g_a);
+        f->WeightedSum(kept, x, b, weight, g_b);
+        EXPECT_EQ(g_a, g_b);
+        f->FormWeightedSum(plain, x, a, weight, g_a);
+        f->FormWeightedSum(kept, x, b, weight, g_b);
+        EXPECT_EQ(g_a, g_b);
+      }
+      const std::vector<std::uint32_t> block = {1, 3, 0, 2};
+      Workspace a, b;
+      Vec update_a, update_b;
+      FactoredVec by_a, by_b;
+      ASSERT_TRUE(f->StepsByFactors(plain, {0.3, m / 4, block}, x, a));
+      ASSERT_TRUE(f->StepsByFactors(kept, {0.3, m / 4, block}, x, b));
+      f->UpdateByFactors(plain, x, a, update_a);
+      f->UpdateByFactors(kept, x, b, update_b);
+      EXPECT_EQ(update_a, update_b);
+      f->FactorsOfUpdate(plain, x, a, by_a);
+      f->FactorsOfUpdate(kept, x, b, by_b);
+      ASSERT_GT(by_b.columns, 0u);
+      EXPECT_EQ(by_a.length, by_b.length);
+      Form(by_b, update_b);
+      EXPECT_EQ(update_a, update_b);
+      AddTimes(0.7, by_a, update_a);
+      AddTimes(0.7, by_b, update_b);
+      EXPECT_EQ(update_a, update_b);
+    }
 }
 
 // Rows and slopes that all but cancel: the length that is computed from products of rows is still a bound.

@@ -1,7 +1,9 @@
 #include "models/objective.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "data/partition.h"
 #include "models/losses.h"
 #include "models/network.h"
 
@@ -38,5 +40,13 @@ ModelSpec FedExpCentralCnn() {
 }
 
 ModelSpec FedExpLocalCnn() { return {.loss = Loss::kCnn, .classes = 10, .convolutions = {{2, 4}, {1, 4}}}; }
+
+void KeepEntriesFor(const Objective& f, Partition& p) {
+  constexpr std::size_t kMost = std::size_t{512} << 20;
+  std::vector<std::uint8_t> keep;
+  for (std::size_t c = 0; c < p.clients(); ++c) keep.push_back(f.KeepsEntries(p.size(c), p.data.features));
+  if (std::find(keep.begin(), keep.end(), 1) != keep.end())
+    p.entries = KeepEntries(p.data, p.begin, keep, kMost);
+}
 
 }  // namespace tacit

@@ -38,8 +38,9 @@ namespace tacit {
 struct Workspace {
   Vec a, b, c, d;
   Entries entries;
-  // Of StepsByFactors; with the entries they are what UpdateByFactors makes the update of.
-  Vec factors, turned;
+  // Of StepsByFactors; with the entries they are what UpdateByFactors makes the update of. FactorsOfUpdate
+  // hands the factors and columns on, and leaves other memory for the next.
+  Vec factors, kept;
   std::vector<std::uint32_t> order;
 };
 
@@ -119,11 +120,15 @@ class Objective {
   // measured contributes nothing. Up to rounding the result is that of the steps made one by one.
   virtual bool StepsByFactors(const Shard&, const BatchSteps&, View /*w*/, Workspace&) const { return false; }
   virtual void UpdateByFactors(const Shard&, View /*w*/, const Workspace&, Vec& /*update*/) const {}
-  // The same, by its factors where that is shorter: for whoever only adds it to a sum.
-  virtual void FactorsOfUpdate(const Shard& own, View w, const Workspace& ws, FactoredVec& update) const {
+  // The same, by its factors where that is shorter: for whoever only adds it to a sum. The workspace has them
+  // no more then.
+  virtual void FactorsOfUpdate(const Shard& own, View w, Workspace& ws, FactoredVec& update) const {
     update.columns = 0;
     UpdateByFactors(own, w, ws, update.tail);
   }
+
+  // Whether the entries of so many dense rows, mostly zeros, are of use where they are kept (KeepEntries).
+  virtual bool KeepsEntries(std::size_t /*records*/, std::size_t /*features*/) const { return false; }
 
   // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
   // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.
@@ -202,5 +207,10 @@ std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);  // classes
 // 2 × 2 pooling after each convolution (28 → 25 → 12 → 9 → 4); its kind is not printed: maximum here.
 ModelSpec FedExpCentralCnn();  // 4 and 8 filters, 128 → 32 → 10: 5,046 parameters
 ModelSpec FedExpLocalCnn();  // 2 and 1 filters, 16 → 10: 237 parameters
+
+// Keeps the entries of those clients' rows for which the model has a use: up to 512 MiB of them and no more
+// than the rows take, or none. They change the time alone.
+struct Partition;
+void KeepEntriesFor(const Objective&, Partition&);
 
 }  // namespace tacit

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <thread>
 
 #include "data/partition.h"
+#include "data/preprocess.h"
 #include "models/exp.h"
 #include "models/rows.h"
 #include "models/test_data.h"
@@ -718,6 +720,7 @@ TEST(Rows, ClippedSlopesHaveTheSameBitsHoweverRowsAreStored) {
           }
           const auto f = *MakeObjective(ModelSpec{.loss = loss, .threshold = kThreshold});
           const Shard own(data, 3, m);
+          const LineVec tiles = Tiles::Fit(d) ? TilesOf(data, 3, m) : LineVec{};
           std::vector<std::uint32_t> pick(m);
           for (std::uint32_t l = 0; l < m; ++l) pick[l] = l;
           const Vec x = test::RandomVec(d, 1.0, 7);
@@ -726,6 +729,11 @@ TEST(Rows, ClippedSlopesHaveTheSameBitsHoweverRowsAreStored) {
             ASSERT_TRUE(f->ClippedSum(own, x, clip, ws, one));
             ASSERT_TRUE(f->ClippedSum(own.Pick(pick), x, clip, ws, picked));
             ASSERT_EQ(one, picked);
+            if (Tiles::Fit(d)) {
+              Vec tiled(3, 7.0);  // whatever was there
+              ASSERT_TRUE(f->ClippedSum(Shard(data, 3, m, nullptr, tiles.data()), x, clip, ws, tiled));
+              ASSERT_EQ(std::memcmp(one.data(), tiled.data(), d * sizeof(double)), 0);
+            }
             ASSERT_TRUE(std::isfinite(Norm(one)));
             f->RecordNorms(own, x, ws, norm);
             for (std::size_t l = 0; l < m; ++l)
@@ -737,6 +745,31 @@ TEST(Rows, ClippedSlopesHaveTheSameBitsHoweverRowsAreStored) {
           Vec g;
           EXPECT_FALSE(f->ClippedSum(own, x, 0x1p-401, ws, g)) << "products may lose their digits";
         }
+}
+
+// Blocks of slopes are computed with whatever the processor has: the bits are those of one slope at a time.
+TEST(Logistic, ABlockOfClippedSlopesHasTheBitsOfSingleOnes) {
+  constexpr std::size_t kRecords = 61;  // a whole block, and part of one
+  Stream rng({.seed = 22, .purpose = Purpose::kTest});
+  const auto f = MakeObjective(Loss::kLogistic, 2);
+  Workspace ws;
+  for (int k = 0; k < 2000; ++k) {
+    // All but one row are 0, so that the sum is that row's gradient.
+    Dataset data;
+    data.features = 1;
+    data.value.assign(kRecords, 0.0);
+    data.label.assign(kRecords, k % 2 == 0 ? 1.0 : -1.0);
+    const std::size_t at = rng.Below(kRecords);
+    data.value[at] = 1;
+    ASSERT_TRUE(Preprocess({}, data).ok());
+    const double margin = k < 4 ? (k < 2 ? 0.0 : 1e300) : 30 * rng.Normal(), clip = k % 3 == 0 ? 0.3 : 2.0;
+    const double y = data.label[at], t = y * margin, e = ExpNonPositive(-std::abs(t));
+    const double slope = -y * ((t >= 0 ? e : 1.0) / (1.0 + e));
+    const double expected = ClipSlope(slope, RowNorms::Reach(data.norm[at]), clip).slope;
+    Vec g;
+    ASSERT_TRUE(f->ClippedSum(Shard(data, 0, kRecords), Vec{margin}, clip, ws, g));
+    ASSERT_EQ(g[0], expected) << margin;
+  }
 }
 
 // What a clipped slope stands on: reach·norm ≤ 1, and |slope|·norm ≤ C, both decided without rounding (the

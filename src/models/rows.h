@@ -210,6 +210,73 @@ void AddClipped(const NarrowRows& rows, View x, double clip, Slope slope, Span g
   }
 }
 
+// The same by a shard's tiles (dataset.h), which have the rows' bits: a margin is made of the same four
+// partial sums, and a coordinate of the same sums of the rows l mod 4; they lie in lanes, and meet at the
+// end.
+template <std::size_t B>
+struct Tiled {
+  static constexpr std::size_t kFeatures = 4 * B, kSize = Tiles::SizeOfOne(kFeatures);
+
+  // g ← g + Σ_l d_l row_l, g from 0 on if `begin`, over the rows of `count` tiles, at most Narrow<B>::kPiece.
+  // False: not all of them count, and nothing was written.
+  template <class Slope>
+  static bool AddPiece(const double* tiles, std::size_t count, const double* at, double clip, Slope slope,
+                       bool begin, double* g) {
+    Lanes x[kFeatures], sum[kFeatures] = {};
+    for (std::size_t j = 0; j < kFeatures; ++j) x[j] = All(at[j]);
+    const Lanes c = All(clip);
+    for (const double *tile = tiles, *end = tiles + count * kSize; tile != end; tile += kSize) {
+      const double* column = tile + 8;
+      Lanes s[4] = {};
+      for (std::size_t j = 0; j < kFeatures; ++j) s[j % 4] = MulAdd(Load(column + 4 * j), x[j], s[j % 4]);
+      const Lanes d = WithinReach(slope((s[0] + s[2]) + (s[1] + s[3]), Load(tile)), Load(tile + 4), c);
+      for (std::size_t j = 0; j < kFeatures; ++j) sum[j] = MulAdd(d, Load(column + 4 * j), sum[j]);
+    }
+    Lanes total[B], zero = {};  // x − x is 0, or NaN
+    for (std::size_t i = 0; i < B; ++i) {
+      total[i] = SumsOf(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
+      zero += total[i] - total[i];
+    }
+    if (!Everywhere(LaneMask(zero == Lanes{}))) return false;
+    for (std::size_t i = 0; i < B; ++i) Store(g + 4 * i, (begin ? Lanes{} : Load(g + 4 * i)) + total[i]);
+    return true;
+  }
+
+  // g ← the sum over all rows, piece by piece; a piece in which not all rows count is left to the rows.
+  template <class Slope>
+  __attribute__((always_inline)) static void FormClipped(const Shard& shard, const double* x, double clip,
+                                                         Slope slope, double* g) {
+    constexpr std::size_t kPiece = Narrow<B>::kPiece;
+    const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
+    std::size_t first = 0, left = shard.size();
+    do {
+      const std::size_t count = std::min(left, kPiece), tiles = Tiles::Count(count);
+      const double* from = shard.tiles() + first / Tiles::kRows * kSize;
+      if (!(wide ? WideTiles<B>::AddPiece(from, tiles, x, clip, slope, first == 0, g)
+                 : AddPiece(from, tiles, x, clip, slope, first == 0, g))) [[unlikely]] {
+        if (first == 0) std::fill_n(g, kFeatures, 0.0);
+        Narrow<B>::AddClipped(*NarrowRowsOf(shard.Slice(first, count)), x, clip, slope, g);
+      }
+      first += count;
+      left -= count;
+    } while (left > 0);
+  }
+};
+
+// g ← Σ_l d_l row_l for a shard with tiles.
+template <class Slope>
+__attribute__((always_inline)) inline void FormClipped(const Shard& shard, View x, double clip, Slope slope,
+                                                       Vec& g) {
+  const std::size_t n = shard.features();
+  TACIT_CHECK(x.size() == n && Tiles::Fit(n) && clip >= kLeastLaneClip);
+  static constexpr double kZeros[8] = {};
+  if (g.size() != n) g.assign(kZeros, kZeros + n);  // no loop, and no call
+  if (n == 8)
+    Tiled<2>::FormClipped(shard, x.data(), clip, slope, g.data());
+  else
+    Tiled<1>::FormClipped(shard, x.data(), clip, slope, g.data());
+}
+
 inline void Grow(Vec& v, std::size_t size) {
   if (v.size() < size) v.resize(size);
 }

@@ -5,6 +5,7 @@
 // for everybody; intrinsics with masks, because GCC 12 warns of the others (bug 105593).
 #include <immintrin.h>
 
+#include "data/dataset.h"
 #include "models/clip_weight.h"
 
 #define TACIT_AVX512_INLINE __attribute__((always_inline, target("avx2,fma,avx512f,avx512dq,avx512vl")))
@@ -115,6 +116,67 @@ struct Wide {
     if (finite)
       for (std::size_t h = 0; h < kHalves; ++h)
         _mm512_storeu_pd(g + 8 * h, _mm512_loadu_pd(g + 8 * h) + total[h]);
+    _mm256_zeroupper();
+    return finite;
+  }
+};
+
+// Tiled<B>::AddPiece of rows.h: columns two at a time, and the same bits.
+template <std::size_t B>
+struct WideTiles {
+  static constexpr std::size_t kPairs = 2 * B, kSize = Tiles::SizeOfOne(4 * B);
+  static constexpr __mmask8 kAll = 0xff;
+
+  // a in four lanes and b in the others.
+  TACIT_AVX512_INLINE static __m512d Beside(__m256d a, __m256d b) {
+    return _mm512_maskz_insertf64x4(kAll, _mm512_castpd256_pd512(a), b, 1);
+  }
+
+  template <class Slope>
+  __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))) static bool AddPiece(const double* tiles,
+                                                                                     std::size_t count,
+                                                                                     const double* at,
+                                                                                     double clip, Slope slope,
+                                                                                     bool begin, double* g) {
+    const Lanes c = All(clip);
+    __m512d x[kPairs], sum[kPairs];
+    for (std::size_t p = 0; p < kPairs; ++p) {
+      x[p] = Beside(_mm256_broadcast_sd(at + 2 * p), _mm256_broadcast_sd(at + 2 * p + 1));
+      sum[p] = _mm512_setzero_pd();
+    }
+    for (const double *tile = tiles, *end = tiles + count * kSize; tile != end; tile += kSize) {
+      __m512d columns[kPairs], s01 = _mm512_setzero_pd(), s23 = _mm512_setzero_pd();
+#pragma GCC unroll 8
+      for (std::size_t p = 0; p < kPairs; ++p) {
+        columns[p] = _mm512_loadu_pd(tile + 8 + 8 * p);
+        asm("" : "+v"(columns[p]));  // or GCC 12 reads them again below
+      }
+#pragma GCC unroll 8
+      for (std::size_t p = 0; p < kPairs; p += 2) {
+        s01 = _mm512_fmadd_pd(columns[p], x[p], s01);
+        s23 = _mm512_fmadd_pd(columns[p + 1], x[p + 1], s23);
+      }
+      const __m512d both = s01 + s23;  // s0 + s2, s1 + s3
+      const Lanes margin = Lanes(__builtin_shufflevector(both, both, 0, 1, 2, 3)) +
+                           Lanes(_mm512_maskz_extractf64x4_pd(kAll, both, 1));
+      const auto d = __m256d(WithinReach(slope(margin, Load(tile)), Load(tile + 4), c));
+      const __m512d twice = Beside(d, d);
+#pragma GCC unroll 8
+      for (std::size_t p = 0; p < kPairs; ++p) sum[p] = _mm512_fmadd_pd(twice, columns[p], sum[p]);
+    }
+    // Of every coordinate s0 + s2 and s1 + s3 beside each other, of four coordinates; and then of eight.
+    __m512d pairs[2];
+    for (std::size_t i = 0; i < B; ++i)
+      pairs[i] = _mm512_maskz_shuffle_f64x2(kAll, sum[2 * i], sum[2 * i + 1], 0x88) +
+                 _mm512_maskz_shuffle_f64x2(kAll, sum[2 * i], sum[2 * i + 1], 0xdd);
+    if constexpr (B == 1) pairs[1] = pairs[0];
+    const __m512d mixed = _mm512_maskz_unpacklo_pd(kAll, pairs[0], pairs[1]) +
+                          _mm512_maskz_unpackhi_pd(kAll, pairs[0], pairs[1]);
+    const __m512d total = _mm512_maskz_permutexvar_pd(kAll, _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed);
+    const bool finite = _mm512_cmp_pd_mask(total - total, _mm512_setzero_pd(), _CMP_EQ_OQ) == kAll;
+    const auto here = static_cast<__mmask8>((1u << (4 * B)) - 1);
+    const auto old = static_cast<__mmask8>(begin ? 0 : here);
+    if (finite) _mm512_mask_storeu_pd(g, here, _mm512_maskz_loadu_pd(old, g) + total);
     _mm256_zeroupper();
     return finite;
   }

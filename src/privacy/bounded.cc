@@ -265,7 +265,9 @@ Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View
   }
   shard.Done(0, m);
   const std::size_t terms = std::max(m, shard.dataset().charged_terms);
-  return Bounded(s.sum_, c, terms, f.Roundings(terms), UnitOf(shard.dataset()));
+  Bounded out(s.sum_, c, terms, f.Roundings(terms), UnitOf(shard.dataset()));
+  out.whole_ = &s.sum_;
+  return out;
 }
 
 Bounded Bounded::ClippedGradients(const Private<Quadratics>& models, std::size_t most, View v, L2Bound c,

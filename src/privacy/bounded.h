@@ -155,6 +155,7 @@ class Bounded {
   std::size_t terms_, roundings_;
   SumUnit unit_;
   bool minimiser_ = false;  // no sum of terms: how far neighbours are apart is all that is known
+  Vec* whole_ = nullptr;  // the vector, where it is a ClipSpace's: a release may take it instead of a copy
 };
 
 // The word of a client's operator that a server may see its updates without noise, by the name in the

@@ -202,9 +202,11 @@ TEST(Entrusted, AFactoredVectorIsClippedByItsLength) {
     SCOPED_TRACE(length);
     FactoredVec v;
     v.columns = v.out = 2;
-    v.column_begin = {0, 1, 2};
-    v.row = {0, 1};
-    v.column_value = {1.0, -1.0};      // (3, 4) and −(0, 1)
+    v.x.used = {0, 1};
+    v.x.begin = {0, 2};
+    v.x.row = {0, 1};
+    v.x.first = {1.0, 0.0};
+    v.x.second = {0.0, -1.0};      // (3, 4) and −(0, 1)
     v.factors.resize(d.size() + 8);
     std::copy(d.begin(), d.end(), v.factors.begin() + static_cast<std::ptrdiff_t>(ToLine(v.factors.data())));
     v.tail = {0.5};

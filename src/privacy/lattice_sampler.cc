@@ -3,11 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -256,58 +254,29 @@ void LatticeNormalsBy(Simd simd, double c, NoiseRng& rng, std::span<std::int64_t
 
 }  // namespace internal
 
-LatticeScale LatticeScale::For(double sigma) {
-  TACIT_CHECK(sigma >= 0x1p-1000 && sigma <= 0x1p1000);
-  // σ = 1.f·2^e, a normal double: c = 1.f·2^30, g = 2^(e − 30).
-  const auto bits = std::bit_cast<std::uint64_t>(sigma);
-  const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
-  return {std::bit_cast<double>(fraction | std::uint64_t{1023 + 30} << 52),
-          static_cast<int>(bits >> 52) - 1023 - 30};
-}
-
 void LatticeNormals(double c, NoiseRng& rng, std::span<std::int64_t> out, LatticeCounters* counters) {
   internal::LatticeNormalsBy(internal::SimdInUse(), c, rng, out, counters);
 }
 
-namespace {
-
-// Counts the forks that this process descends from; raw clone(2) is not seen.
-std::atomic<std::uint64_t> forks{0};
-
-std::uint64_t Forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+void LatticeStock::Begin(double c) {
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { internal::lattice_forks.fetch_add(1); });
   TACIT_CHECK(registered == 0);
-  return forks.load(std::memory_order_relaxed);
+  Drop();
+  ahead_ = 0;
+  c_ = c;
+  forks_ = internal::lattice_forks.load(std::memory_order_relaxed);
 }
 
-}  // namespace
-
-void LatticeStock::Take(double c, NoiseRng& rng, std::span<std::int64_t> out) {
-  if (out.size() > kLongest || rng.replayable()) return LatticeNormals(c, rng, out);
-  if (c != c_ || forks_ != Forks()) {
-    Drop();
-    ahead_ = 0;
-    c_ = c;
-    forks_ = Forks();
-  }
-  if (end_ - next_ < out.size()) {
-    // What is left is too little: it goes first, and the rest is drawn with more.
-    const std::size_t left = end_ - next_;
-    std::copy_n(value_.begin() + static_cast<std::ptrdiff_t>(next_), left, out.begin());
-    Drop();
-    out = out.subspan(left);
-    ahead_ = std::min(kMost, std::max(out.size(), 2 * ahead_));
-    LatticeNormals(c, rng, std::span(value_).first(ahead_));
-    end_ = ahead_;
-  }
-  std::int64_t* const from = value_.data() + next_;
-  std::size_t i = 0;
-  for (; i + 4 <= out.size(); i += 4) {  // of one size: no calls
-    std::memcpy(&out[i], from + i, 32);
-    std::memset(from + i, 0, 32);
-  }
-  for (; i < out.size(); ++i) out[i] = std::exchange(from[i], 0);
-  next_ += out.size();
+std::span<std::int64_t> LatticeStock::Refill(NoiseRng& rng, std::span<std::int64_t> out) {
+  const std::size_t left = end_ - next_;
+  std::copy_n(value_.begin() + static_cast<std::ptrdiff_t>(next_), left, out.begin());
+  Drop();
+  out = out.subspan(left);
+  ahead_ = std::min(kMost, std::max(out.size(), 2 * ahead_));
+  LatticeNormals(c_, rng, std::span(value_).first(ahead_));
+  end_ = ahead_;
+  return out;
 }
 
 void LatticeStock::Drop() {

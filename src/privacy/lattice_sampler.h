@@ -7,10 +7,14 @@
 // post-processing of the Gaussian mechanism, so no low bits leak (Mironov, CCS 2012; Jin et al.,
 // S&P 2022; Haney et al., 2022).
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
+#include "core/check.h"
 #include "core/rng.h"
 
 namespace tacit {
@@ -21,7 +25,14 @@ struct LatticeScale {
   int grid_exponent;
   // 2^-1000 ≤ σ ≤ 2^1000 (about 1e-301 to 1e301), so that g and every k·g is a double without
   // overflow; anything else is a programmer's error.
-  static LatticeScale For(double sigma);
+  static LatticeScale For(double sigma) {
+    TACIT_CHECK(sigma >= 0x1p-1000 && sigma <= 0x1p1000);
+    // σ = 1.f·2^e, a normal double: c = 1.f·2^30, g = 2^(e − 30).
+    const auto bits = std::bit_cast<std::uint64_t>(sigma);
+    const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
+    return {std::bit_cast<double>(fraction | std::uint64_t{1023 + 30} << 52),
+            static_cast<int>(bits >> 52) - 1023 - 30};
+  }
 };
 
 struct LatticeCounters {       // how often each tier decided; for tests and benchmarks
@@ -34,6 +45,11 @@ struct LatticeCounters {       // how often each tier decided; for tests and ben
 // almost every second), and which ones depends on the noise: draw it before the data is touched, so
 // that the time says nothing about the sum.
 void LatticeNormals(double c, NoiseRng&, std::span<std::int64_t> out, LatticeCounters* = nullptr);
+
+namespace internal {
+// Forks that this process descends from, counted from the first stock on; raw clone(2) is not seen.
+inline std::atomic<std::uint64_t> lattice_forks{0};
+}  // namespace internal
 
 // Deviates drawn ahead, for releases of few coordinates: many at once take less time each. A deviate is
 // handed out once and erased then; one that is not asked for before c changes is erased and never seen. From
@@ -51,10 +67,32 @@ class LatticeStock {
   ~LatticeStock() { Drop(); }
 
   // Fills out with independent deviates, as LatticeNormals does.
-  void Take(double c, NoiseRng&, std::span<std::int64_t> out);
+  void Take(double c, NoiseRng& rng, std::span<std::int64_t> out) {
+    if (out.size() <= kLongest && !rng.replayable()) {
+      if (c != c_ || forks_ != internal::lattice_forks.load(std::memory_order_relaxed)) [[unlikely]]
+        Begin(c);
+      if (end_ - next_ < out.size()) [[unlikely]]
+        out = Refill(rng, out);
+      return Hand(out);
+    }
+    LatticeNormals(c, rng, out);
+  }
 
  private:
-  static constexpr std::size_t kMost = 256, kLongest = 64;  // releases of more have no use for a stock
+  static constexpr std::size_t kMost = 1024, kLongest = 64;  // releases of more have no use for a stock
+  void Begin(double c);
+  // What is left goes first; draws more than is asked for, and returns what is to be filled yet.
+  std::span<std::int64_t> Refill(NoiseRng&, std::span<std::int64_t> out);
+  void Hand(std::span<std::int64_t> out) {
+    std::int64_t* const from = value_.data() + next_;
+    next_ += out.size();
+    std::size_t i = 0;
+    for (; i + 4 <= out.size(); i += 4) {  // of one size: no calls
+      std::memcpy(&out[i], from + i, 32);
+      std::memset(from + i, 0, 32);
+    }
+    for (; i < out.size(); ++i) out[i] = from[i], from[i] = 0;
+  }
   void Drop();
   std::array<std::int64_t, kMost> value_{};  // those from next_ to end_ are not handed out yet
   std::size_t next_ = 0, end_ = 0;

@@ -41,7 +41,23 @@ class Ledger {
 
   // Pays for one release, or refuses and leaves the ledger as it was. With a vault, what has been
   // spent is durable when Charge returns.
-  Status Charge(const PrivacyEvent& event) { return Charge(std::span<const PrivacyEvent>(&event, 1)); }
+  Status Charge(const PrivacyEvent& event) {
+    if (const auto* gaussian = std::get_if<GaussianEvent>(&event)) return Charge(*gaussian);
+    return Charge(std::span<const PrivacyEvent>(&event, 1));
+  }
+  // What nearly every release is, without a call: a Gaussian within the budget and what is durable.
+  Status Charge(const GaussianEvent& event) {
+    if (plan_ == nullptr) {
+      const MuSquared total = spent_ + Squared(event.mu);
+      if (total <= budget_ && (vault_ == nullptr || total <= reserved_)) [[likely]] {
+        spent_ = total;
+        ++charges_;
+        return Ok{};
+      }
+    }
+    const PrivacyEvent one = event;
+    return Charge(std::span<const PrivacyEvent>(&one, 1));
+  }
   // The same for values that are released together: all events or none.
   Status Charge(std::span<const PrivacyEvent>);
   // Records a paper's claim for what was charged last; costs nothing and proves nothing.

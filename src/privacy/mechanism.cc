@@ -18,6 +18,7 @@
 
 // As in lattice_sampler_kernels.cc: an attribute per function.
 #define TACIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl")))
+#define TACIT_AVX512_INLINE __attribute__((always_inline, target("avx2,fma,avx512f,avx512dq,avx512vl")))
 
 namespace tacit {
 namespace {
@@ -58,41 +59,95 @@ constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; C
 TACIT_AVX512 void AddLattice8(const double* value, const std::int64_t* noise, std::size_t size,
                               double to_grid, double from_grid, double* out) {
   const __m512d most = _mm512_set1_pd(kLargest), least = _mm512_set1_pd(-kLargest);
-  for (std::size_t j = 0; j < size; j += 8) {
-    const auto here = static_cast<__mmask8>(size - j >= 8 ? 0xff : (1u << (size - j)) - 1);
-    const __m512d v = _mm512_mul_pd(_mm512_maskz_loadu_pd(here, value + j), _mm512_set1_pd(to_grid));
-    const __m512d q = _mm512_min_pd(_mm512_max_pd(v, least), most);  // NaN becomes −kLargest
+  const __m512d to = _mm512_set1_pd(to_grid), from = _mm512_set1_pd(from_grid);
+  // The noise in two halves: it was written so, just now, and a wider load would wait for the writes.
+  const auto eight = [=](__m512d v, __m256i low, __m256i high) TACIT_AVX512_INLINE {
+    const __m512d q = _mm512_min_pd(_mm512_max_pd(_mm512_mul_pd(v, to), least), most);  // NaN: −kLargest
     const __m512d whole = _mm512_roundscale_pd(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    // In two halves: it was written so, just now, and a wider load would wait for the writes.
-    const auto low = static_cast<__mmask8>(here & 15), high = static_cast<__mmask8>(here >> 4);
-    const __m512i k = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_maskz_loadu_epi64(low, noise + j)),
-                                         _mm256_maskz_loadu_epi64(high, noise + j + 4), 1);
+    const __m512i k = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    return _mm512_mul_pd(_mm512_add_pd(whole, _mm512_cvtepi64_pd(k)), from);
+  };
+  std::size_t j = 0;
+  for (; j + 8 <= size; j += 8) {
+    const auto* k = reinterpret_cast<const __m256i*>(noise + j);
+    _mm512_storeu_pd(out + j,
+                     eight(_mm512_loadu_pd(value + j), _mm256_loadu_si256(k), _mm256_loadu_si256(k + 1)));
+  }
+  if (j < size) {
+    const unsigned here = (1u << (size - j)) - 1;
+    const auto all = static_cast<__mmask8>(here), low = static_cast<__mmask8>(here & 15),
+               high = static_cast<__mmask8>(here >> 4);
     _mm512_mask_storeu_pd(
-        out + j, here, _mm512_mul_pd(_mm512_add_pd(whole, _mm512_cvtepi64_pd(k)), _mm512_set1_pd(from_grid)));
+        out + j, all,
+        eight(_mm512_maskz_loadu_pd(all, value + j), _mm256_maskz_loadu_epi64(low, noise + j),
+              _mm256_maskz_loadu_epi64(high, noise + j + 4)));
   }
   _mm256_zeroupper();
 }
 
+// A function of its arguments, and those of the releases of a round are often the same. Valid until this
+// thread asks again.
+const GaussianEvent& LatticeEvent(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
+  thread_local double known_sensitivity = 0, known_sigma = 0;
+  thread_local std::size_t known_dim = 0;
+  thread_local GaussianEvent answer{Mu{1.0}, L2Bound{1.0}, NoiseStd{1.0}};
+  if (sensitivity.value() != known_sensitivity || sigma.value() != known_sigma || dim != known_dim)
+      [[unlikely]] {
+    const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
+    // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
+    answer = Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
+    known_sensitivity = sensitivity.value(), known_sigma = sigma.value(), known_dim = dim;
+  }
+  return answer;
+}
+
+// What EventFor says, as what it is where that is known.
+PrivacyEvent PriceOf(const Mechanism& m, L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
+  return m.EventFor(sensitivity, sigma, dim);
+}
+const GaussianEvent& PriceOf(const LatticeGaussian&, L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
+  return LatticeEvent(sensitivity, sigma, dim);
+}
+
 }  // namespace
 
-template <class Payer>
-Status Mechanism::PayDrawOpen(const Bounded& v, NoiseStd sigma, Payer& ledger, NoiseRng& rng,
-                              NoiseBuffer& noise, Released<Vec>& out) const {
-  TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
-  Draw(sigma, v.dim(), rng, noise);  // draw,
+template <class M, class Payer>
+Status Mechanism::PayDrawOpen(const M& self, const Bounded& v, NoiseStd sigma, Payer& ledger, NoiseRng& rng,
+                              NoiseBuffer& noise, Released<Vec>& out, bool once) {
+  Vec* const taken = once ? v.whole_ : nullptr;
+  TACIT_CHECK(taken == nullptr || (taken->data() == v.value_.data() && taken->size() == v.value_.size()));
+  TACIT_OK(ledger.Charge(PriceOf(self, v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
+  self.Draw(sigma, v.dim(), rng, noise);  // draw,
+  if (taken != nullptr) {
+    self.Add(sigma, noise, *taken, *taken);  // open
+    out.value_.swap(*taken);
+    return Ok{};
+  }
   out.value_.resize(v.dim());
-  Add(sigma, noise, v.value_, out.value_);  // open
+  self.Add(sigma, noise, v.value_, out.value_);  // open
   return Ok{};
 }
 
 Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
                           Released<Vec>& out) const {
-  return PayDrawOpen(v, sigma, ledger, rng, noise, out);
+  return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out);
+}
+
+__attribute__((flatten)) Status Mechanism::LatticeOnce(const LatticeGaussian& self, const Bounded& v,
+                                                       NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
+                                                       NoiseBuffer& noise, Released<Vec>& out) {
+  return PayDrawOpen(self, v, sigma, ledger, rng, noise, out, true);
+}
+
+Status Mechanism::Release(Bounded&& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
+                          Released<Vec>& out) const {
+  if (const LatticeGaussian* self = lattice()) return LatticeOnce(*self, v, sigma, ledger, rng, noise, out);
+  return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out, true);
 }
 
 Status Mechanism::ReleaseForAll(const Bounded& v, NoiseStd sigma, LedgerBook& everyone, NoiseRng& rng,
                                 NoiseBuffer& noise, Released<Vec>& out) const {
-  return PayDrawOpen(v, sigma, everyone, rng, noise, out);
+  return PayDrawOpen(*this, v, sigma, everyone, rng, noise, out);
 }
 
 Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim& claim, Ledger& ledger,
@@ -112,22 +167,7 @@ Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Cla
 }
 
 PrivacyEvent LatticeGaussian::EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const {
-  // A function of its arguments, and those of the releases of a round are often the same.
-  struct Known {
-    double sensitivity = 0, sigma = 0;
-    std::size_t dim = 0;
-    bool operator==(const Known&) const = default;
-  };
-  thread_local Known known;
-  thread_local GaussianEvent answer{Mu{1.0}, L2Bound{1.0}, NoiseStd{1.0}};
-  const Known asked{sensitivity.value(), sigma.value(), dim};
-  if (!(asked == known)) {
-    const double grid = PowerOfTwo(LatticeScale::For(sigma.value()).grid_exponent);
-    // Quantising moves each coordinate by at most g/2 on either input: g√d in all.
-    answer = Gaussian(AddUp(sensitivity.value(), MulUp(grid, SqrtUp(static_cast<double>(dim)))), sigma);
-    known = asked;
-  }
-  return answer;
+  return LatticeEvent(sensitivity, sigma, dim);
 }
 
 double LatticeGaussian::OverheadMu(std::size_t dim) const {
@@ -199,7 +239,9 @@ void FloatGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Sp
 
 std::string_view Expose::caveat() const { return "no noise at all: a non-private baseline."; }
 
-void Expose::Add(NoiseStd, const NoiseBuffer&, View value, Span out) const { Copy(value, out); }
+void Expose::Add(NoiseStd, const NoiseBuffer&, View value, Span out) const {
+  if (value.data() != out.data()) Copy(value, out);
+}
 
 Result<std::unique_ptr<Mechanism>> MakeMechanism(std::string_view name) {
   if (name == "lattice_gaussian") return std::unique_ptr<Mechanism>(std::make_unique<LatticeGaussian>());

@@ -20,6 +20,8 @@ struct NoiseBuffer {
   Vec real;
 };
 
+class LatticeGaussian;
+
 // Thread-safe: mechanisms keep no state.
 class Mechanism {
  public:
@@ -31,6 +33,9 @@ class Mechanism {
   // The certified door: pay, draw, open. On refusal nothing is drawn, opened or changed.
   Status Release(const Bounded& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&,
                  Released<Vec>& out) const;
+  // The same for a value that nobody needs again: noise is added where it lies, and where it is a sum in a
+  // ClipSpace, `out` takes its place instead of a copy.
+  Status Release(Bounded&& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
 
   // The same for a sum over everyone who has an account: all of them pay. Whoever calls this holds
   // contributions that are not noised yet, and is trusted with them.
@@ -51,9 +56,15 @@ class Mechanism {
 
  private:
   friend class TappedMechanism;  // audit/tap.h: around another mechanism, on an auditor's own rows
-  template <class Payer>
-  Status PayDrawOpen(const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
-  // Draw never sees the data; Add is the only place where both meet.
+  // M: the mechanism's class, where it is known, so that nothing is called that could be inlined. once:
+  // nobody needs v again.
+  template <class M, class Payer>
+  static Status PayDrawOpen(const M&, const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&,
+                            Released<Vec>& out, bool once = false);
+  static Status LatticeOnce(const LatticeGaussian&, const Bounded&, NoiseStd, Ledger&, NoiseRng&,
+                            NoiseBuffer&, Released<Vec>& out);
+  virtual const LatticeGaussian* lattice() const { return nullptr; }  // this, if it is one
+  // Draw never sees the data; Add is the only place where both meet. value and out may be one vector.
   virtual void Draw(NoiseStd sigma, std::size_t dim, NoiseRng&, NoiseBuffer&) const = 0;
   virtual void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const = 0;
 };
@@ -69,6 +80,8 @@ class LatticeGaussian final : public Mechanism {
   double OverheadMu(std::size_t dim) const override;
 
  private:
+  friend class Mechanism;
+  const LatticeGaussian* lattice() const override { return this; }
   void Draw(NoiseStd, std::size_t dim, NoiseRng&, NoiseBuffer&) const override;
   void Add(NoiseStd, const NoiseBuffer&, View value, Span out) const override;
 };

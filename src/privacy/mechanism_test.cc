@@ -100,6 +100,40 @@ TEST(Mechanism, ChargesForThisReleaseAndNotForTheLast) {
   }
 }
 
+// A temporary sum gives its vector away: the release, the noise and the price are those of a copy, and a
+// refusal leaves the sum where it was.
+TEST(Mechanism, AReleasedTemporaryIsTheReleaseOfACopy) {
+  const Dataset data = test::RandomData(Loss::kLogistic, 0, 20, 37, 1.0, 4);
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  const Vec x = test::RandomVec(37, 1.0, 5);
+  const Private<Shard> own(Shard(data, 0, 20));
+  const LatticeGaussian lattice;
+  const FloatGaussian real;
+  const Expose expose;
+  for (const Mechanism* m : {static_cast<const Mechanism*>(&lattice), static_cast<const Mechanism*>(&real),
+                             static_cast<const Mechanism*>(&expose)}) {
+    ClipSpace space;
+    NoiseBuffer noise;
+    Released<Vec> copied, taken;
+    Ledger one(MuSquared::Proven(kInf), Adjacency::kReplaceOne), other = one,
+                                                                 poor(Limit(1e-9), Adjacency::kReplaceOne);
+    for (int turn = 0; turn < 3; ++turn) {
+      NoiseRng rng = NoiseRng::Replayable(kId);
+      const Bounded sum = Bounded::ClippedSum(own, *f, x, L2Bound{0.5}, space);
+      ASSERT_TRUE(m->Release(sum, NoiseStd{0.7}, one, rng, noise, copied).ok());
+      rng.Rekey(kId);
+      const Vec before = *taken;
+      ASSERT_FALSE(m->Release(Bounded(sum), NoiseStd{0.7}, poor, rng, noise, taken).ok());
+      EXPECT_EQ(*taken, before);
+      ASSERT_TRUE(m->Release(Bounded::ClippedSum(own, *f, x, L2Bound{0.5}, space), NoiseStd{0.7}, other, rng,
+                             noise, taken)
+                      .ok());
+      EXPECT_EQ(*taken, *copied) << m->name();
+      EXPECT_EQ(one.spent().value(), other.spent().value());
+    }
+  }
+}
+
 // The value on the grid plus the noise, coordinate by coordinate: the kernel in use has the same bits.
 TEST(LatticeGaussian, ReleasesTheRoundedValuePlusTheNoise) {
   const LatticeGaussian lattice;

@@ -158,20 +158,28 @@ class GraphRuntime {
         return;
       }
       const Fault fault = FaultOf(lane.note, peers[k - skip].lengths());
-      lane.answers.Count(fault);
-      if (fault != Fault::kAbsent) lane.bytes_up += WireSize(lane.note);
-      if (fault != Fault::kNone) return;
+      if (fault != Fault::kNone) [[unlikely]] {
+        lane.answers.Count(fault);
+        if (fault != Fault::kAbsent) lane.bytes_up += WireSize(lane.note);
+        return;
+      }
+      lane.answers.Count(Fault::kNone);
       own.sent = true;
-      lane.bytes_down += WireSize(lane.note) * own.degree;
+      const std::size_t bytes = WireSize(lane.note);
+      lane.bytes_up += bytes;
+      lane.bytes_down += bytes * own.degree;
       std::swap(notes_[k], lane.note);
     });
     if (error) complaint = *error;
     if (error && !ranks_) return Ok{};
     if (ranks_) TACIT_OK(ranks_->Exchange(notes_, standing_));
+    std::uint64_t taken = 0;
+    for (const Lane& lane : lanes_) taken += lane.answers.taken;
+    const bool whole = taken == graph.size();
     ForEach(graph.size(), [&](std::size_t k, Lane&) {
       if (here(k))
         peers[k - skip].Hear(
-            Heard<typename A::Note>(static_cast<std::uint32_t>(k), graph.of(k), notes_, standing_));
+            Heard<typename A::Note>(static_cast<std::uint32_t>(k), graph.of(k), notes_, standing_, whole));
     });
     for (Lane& lane : lanes_) {
       report.bytes_up += std::exchange(lane.bytes_up, 0);

@@ -4,7 +4,7 @@
 
 namespace tacit {
 
-bool AllFinite(View v) {
+bool AllFiniteLong(View v) {
   // x − x is 0, or NaN where x is not finite; NaN stays in a sum.
   Lanes sum[4] = {};
   std::size_t i = 0;

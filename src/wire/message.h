@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compress/encoded.h"
+#include "core/lanes.h"
 #include "core/private.h"
 #include "core/vec.h"
 #include "privacy/bounded.h"
@@ -86,7 +87,13 @@ using Lengths = std::array<std::size_t, std::tuple_size_v<decltype(std::declval<
 // is clipped, so it is finite, and its length is public. So a fault tells nothing of anyone's data.
 enum class Fault { kNone, kAbsent, kLength, kNotFinite };
 
-bool AllFinite(View);
+bool AllFiniteLong(View);  // for any length
+inline bool AllFinite(View v) {
+  if (v.size() > 8 * kLanes || v.size() % kLanes != 0) return AllFiniteLong(v);
+  Lanes zero = {};  // x − x is 0, or NaN where x is not finite; NaN stays in a sum
+  for (std::size_t i = 0; i < v.size(); i += kLanes) zero += Load(v.data() + i) - Load(v.data() + i);
+  return Everywhere(LaneMask(zero == Lanes{}));
+}
 template <class T>
 requires std::is_arithmetic_v<T> Fault PayloadFault(const T& v, std::size_t) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -95,10 +95,10 @@ __attribute__((noinline)) void counted_cnn_steps(Steps& s) {
   }
 }
 
-// The update of a client with 60 records, by its factors, and its way into a sum.
-__attribute__((noinline)) void counted_mlp_client(Steps& s, Vec& total) {
+// The update of a client with 60 records, by its factors, and its way into a sum. Its entries were kept, as
+// those of a run are.
+__attribute__((noinline)) void counted_mlp_client(Steps& s, const Shard& shard, Vec& total) {
   static const std::vector<std::uint32_t> kBlocks = {3, 1, 5, 0, 2, 4};
-  const Shard shard(s.data, 0, s.data.rows());
   TACIT_CHECK(s.f->StepsByFactors(shard, {0.1, 10, kBlocks}, s.x, s.work));
   s.f->FactorsOfUpdate(shard, s.x, s.work, s.update);
   AddTimes(0.5, s.update, total);
@@ -147,7 +147,10 @@ int Main() {
   counted_cnn_steps(cnn);
   Steps mlp({.loss = Loss::kMlp, .classes = 10, .hidden = {200}}, 60);
   Vec total(mlp.x.size());
-  counted_mlp_client(mlp, total);
+  const std::vector<std::size_t> whole = {0, mlp.data.rows()};
+  const auto entries = KeepEntries(mlp.data, whole, {1}, std::size_t{1} << 30);
+  TACIT_CHECK(entries != nullptr);
+  counted_mlp_client(mlp, Shard(mlp.data, 0, mlp.data.rows(), nullptr, nullptr, &entries->shard[0]), total);
 
   constexpr std::size_t kMost = 1000;
   std::vector<std::uint32_t> rounds;
@@ -179,6 +182,7 @@ int Main() {
     for (std::size_t k = 0; k < 50 * 50 * 8; ++k) data.value.push_back(normal.Normal());
     for (std::size_t i = 0; i < 50 * 50; ++i) data.label.push_back(normal.Normal());
     TACIT_CHECK(Preprocess({}, data).ok());
+    const Partition part = *MakePartition({.clients = 50}, std::move(data));
     const Graph graph = Regular(50, 3, 1);
     const auto f = MakeObjective(Loss::kLeastSquares, 2);
     const auto g = *MakeRegularizer({.name = Penalty::kL1, .weight = 1e-3});
@@ -189,8 +193,8 @@ int Main() {
     std::vector<Ledger> ledgers(50, Ledger(MuSquared{1e12}, Adjacency::kReplaceOne));
     std::vector<Nfl::Peer> peers;
     for (std::uint32_t k = 0; k < 50; ++k)
-      peers.emplace_back(Holding{k, 50, Private<Shard>(Shard(data, k * 50, 50)), &ledgers[k]},
-                         graph.degree(k), problem, mechanism, o, sigma);
+      peers.emplace_back(Holding{k, 50, part.shard(k), &ledgers[k]}, graph.degree(k), problem, mechanism, o,
+                         sigma);
     GraphRuntime<Nfl> runtime(1, {.replay_seed = 1});
     counted_nfl_rounds(runtime, graph, peers, rounds);
   }

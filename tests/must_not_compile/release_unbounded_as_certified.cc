@@ -1,4 +1,4 @@
-// EXPECT: cannot convert 'const tacit::Unbounded' to 'const tacit::Bounded&'|no viable conversion from 'const Unbounded' to 'const Bounded'
+// EXPECT: no known conversion for argument 1 from 'const tacit::Unbounded' to 'const tacit::Bounded&'|no known conversion from 'const Unbounded' to 'const Bounded'
 // What a paper sums without clipping leaves by the paper's door, which records the claim.
 #include "privacy/mechanism.h"
 

@@ -1,4 +1,4 @@
-// EXPECT: cannot convert 'tacit::Stream' to 'tacit::NoiseRng&'|'NoiseRng' cannot bind to a value of unrelated type 'Stream'
+// EXPECT: no known conversion for argument 4 from 'tacit::Stream' to 'tacit::NoiseRng&'|no known conversion from 'Stream' to 'NoiseRng'
 // The noise of a release cannot come from a reproducible stream.
 #include "privacy/mechanism.h"
 

@@ -1,4 +1,4 @@
-// EXPECT: cannot convert 'tacit::Private<.*' to 'const tacit::Bounded&'|no viable conversion from 'Private<Vec>' .* to 'const Bounded'
+// EXPECT: no known conversion for argument 1 from 'tacit::Private<.*' to 'const tacit::Bounded&'|no known conversion from 'Private<Vec>' .*to 'const Bounded'
 // The certified door takes only what was bounded by construction.
 #include "core/private.h"
 #include "privacy/mechanism.h"
