@@ -8,6 +8,12 @@ TEST(FederationKill, ThirtyKillsChangeNothing) {
       .Run(30, 1);
 }
 
+TEST(FederationKill, NoAnswerIsNoisedAgainAfterTwentyKills) {
+  KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kill_entropy_{}", ::getpid()),
+                   "local", "deadline = 600", /*entropy=*/true)
+      .RunWithEntropy(20, 7);
+}
+
 TEST(FederationKill, TwentyKillsWithinMaskedRoundsChangeNothing) {
   KilledFederation(std::filesystem::temp_directory_path() / fmt::format("tacit_kill_masked_{}", ::getpid()),
                    "masked")

@@ -24,6 +24,7 @@
 #include "net/ca.h"
 #include "net/test_port.h"
 #include "privacy/data_ledger.h"
+#include "privacy/ledger.h"
 
 namespace tacit {
 
@@ -34,9 +35,10 @@ class ProcessFederation {
   using Environment = std::map<std::string, std::string>;
 
   // trust "masked": sums open only as a whole, in rounds of five steps. "central": the server noises, and
-  // must not do so twice where anybody can see it. serve: further keys of the table [serve].
+  // must not do so twice where anybody can see it. serve: further keys of the table [serve]. entropy: noise
+  // is the system's, otherwise replayable.
   explicit ProcessFederation(std::filesystem::path home, const std::string& trust = "local",
-                             const std::string& serve = "deadline = 30")
+                             const std::string& serve = "deadline = 30", bool entropy = false)
       : home_(std::move(home)) {
     std::filesystem::remove_all(home_);
     std::filesystem::create_directories(home_);
@@ -57,16 +59,16 @@ class ProcessFederation {
     std::ofstream(home_ / "job.toml") << fmt::format(
         "data = {{ source = \"{}\", rows = {}, features = 2, clients = {}, row_norm = \"clip\" }}\n"
         "model = {{ l2 = 0.1 }}\n"
-        "privacy = {{ epsilon = 2.0, noise = \"replayable\"{} }}\n"
+        "privacy = {{ epsilon = 2.0, noise = \"{}\"{} }}\n"
         "algorithm = {{ {}, rounds = {} }}\n"
         "serve = {{ clients = [\"c0\", \"c1\", \"c2\"], noise_seed = {}, {} }}\n",
-        (home_ / "all.csv").string(), 8 * kClients, kClients,
+        (home_ / "all.csv").string(), 8 * kClients, kClients, entropy ? "entropy" : "replayable",
         trust == "masked"
             ? ", unit = \"client\", trust = \"masked\", mechanism = \"discrete_gaussian\", colluding = 1"
         : trust == "central" ? ", unit = \"client\", trust = \"central\""
                              : "",
         trust == "local" ? "name = \"primal-dual\"" : "name = \"dp-scaffold\", allocation = \"static\"",
-        trust == "masked" ? kMaskedRounds : kRounds, kNoiseSeed, serve);
+        trust == "masked" ? kMaskedRounds : kRounds, entropy ? 0 : kNoiseSeed, serve);
   }
   ~ProcessFederation() { std::filesystem::remove_all(home_); }
   ProcessFederation(const ProcessFederation&) = delete;
@@ -102,16 +104,26 @@ class ProcessFederation {
     const auto model = ReadWhole(at / "server/model.npy");
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_EQ(Sha256::Hex(*model), alone.model_sha256);
-    for (std::size_t c = 0; c < kClients; ++c) CheckLedger(StateOf(at, c), alone.certified_epsilon);
+    for (std::size_t c = 0; c < kClients; ++c)
+      CheckLedger(StateOf(at, c), alone.certified_epsilon, alone.rounds_done);
   }
-  static void CheckLedger(const std::filesystem::path& state, double epsilon) {
+  static void CheckLedger(const std::filesystem::path& state, double epsilon, std::uint64_t rounds) {
+    std::size_t jobs = 0;
+    for (const auto& job : std::filesystem::directory_iterator(state)) {
+      if (!job.is_directory()) continue;
+      const auto own = SqliteVault::Read(job.path() / "ledger.db");
+      ASSERT_TRUE(own.ok()) << own.error().message;
+      EXPECT_EQ(own->front().rounds_released, rounds);
+      ++jobs;
+    }
+    EXPECT_EQ(jobs, 1u);
     const auto sets = DataLedger::Read(state / "ledger.db");
     ASSERT_TRUE(sets.ok()) << sets.error().message;
     ASSERT_EQ(sets->size(), 1u);
     ASSERT_EQ(sets->front().runs.size(), 1u);
     EXPECT_EQ(sets->front().runs[0].state, "settled");
     EXPECT_LE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * (1 + 1e-12));
-    EXPECT_GE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * 0.99);
+    EXPECT_GE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * (1 - 1e-9));
   }
 
   pid_t Start(const std::filesystem::path& at, std::size_t who, int port, const Environment& more = {},
@@ -130,6 +142,10 @@ class ProcessFederation {
     add({"--ca", (home_ / "ca/ca.pem").string(), "--cert", keys + "/" + name + ".pem", "--key",
          keys + "/" + name + ".key"});
     words.insert(words.end(), last.begin(), last.end());
+    return Spawn(std::move(words), at / (name + ".log"), more);
+  }
+  static pid_t Spawn(std::vector<std::string> words, const std::filesystem::path& log,
+                     const Environment& more = {}) {
     std::vector<std::string> settings;
     for (char** e = environ; *e != nullptr; ++e) settings.emplace_back(*e);
     for (const auto& [key, value] : more) settings.push_back(key + "=" + value);
@@ -139,7 +155,6 @@ class ProcessFederation {
     arguments.push_back(nullptr), environment.push_back(nullptr);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    const std::string log = (at / (name + ".log")).string();
     for (const int fd : {1, 2})
       posix_spawn_file_actions_addopen(&files, fd, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     pid_t pid = -1;

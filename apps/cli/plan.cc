@@ -315,7 +315,10 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
   else
     Line("release",
          exposed ? std::string("the sum of a client's gradients, without noise")
-                 : fmt::format("the sum of a client's gradients, {} norm {} {}; sensitivity {}, {} noise",
+                 : fmt::format("the sum of a client's gradients{}, {} norm {} {}; sensitivity {}, {} noise",
+                               p.feedback && p.sampled_records != 0
+                                   ? fmt::format(" over a secret sample of {} records", p.sampled_records)
+                                   : std::string(),
                                p.clipped ? "clipped to" : "assumed of", Digits(p.clip),
                                p.person_bound == "sum" ? "for each person" : "each", Digits(p.sensitivity),
                                noise));
@@ -370,6 +373,7 @@ void PrintPlan(const Plan& p, const Config& c, std::size_t rounds) {
     fmt::print("  ε by the exact Gaussian curve; the same noise by the zCDP conversion: {}\n",
                DigitsUp(p.zcdp_epsilon));
   for (const std::string& w : p.warnings) Warn(w);
+  for (const std::string& w : p.ignored) Warn(w);
 }
 
 void AddPlan(CLI::App& app, Invocation& run) {

@@ -1,6 +1,9 @@
 // tacit serve and tacit join, and tacit peer where there is no server: a run over several machines.
+#include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -11,6 +14,7 @@
 #include "net/join.h"
 #include "net/peers.h"
 #include "net/server.h"
+#include "net/wire_log.h"
 
 namespace tacit::cli {
 namespace {
@@ -69,6 +73,25 @@ struct ServeArguments {
   IdentityArguments identity;
 };
 
+// Connections are files: as many as the system allows.
+void RaiseFileLimit() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
+// A list that cannot be read lets nobody in, so that a wrong --crl is better said at once.
+Status CheckList(const std::string& file, const Identity& identity) {
+  if (file.empty()) return Ok{};
+  const Status own = Revocations(file, identity.authority).Check(identity.certificate);
+  if (own.ok() || own.error().code != Code::kIo) return Ok{};
+  return Fail(Code::kIo, "--crl {}", own.error().message);
+}
+void SayWithoutList(const std::string& file, Log& log) {
+  if (file.empty()) log("no --crl: certificates that were revoked are believed until they expire");
+}
+
 // The id of the run in this folder, made when it begins. Its job stays what it was: clients hold to it.
 Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   std::error_code ec;
@@ -105,19 +128,29 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   const bool finished = !fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec);
   TACIT_TRY(const std::string id, IdIn(folder, job));
   Log log(common);
+  const WireLog wire([&](const std::string& line) { log(line); });
+  TACIT_OK(CheckList(a.revocations, identity));
+  SayWithoutList(a.revocations, log);
+  RaiseFileLimit();
+  const std::string host = a.listen.substr(0, a.listen.rfind(':'));
+  int port = 0;
+  // Where clients find the server: written by whoever has the folder, and not by another that is about to be
+  // told so.
+  const auto say_where = [&] { return WriteWhole(folder / "address", fmt::format("{}:{}\n", host, port)); };
   TACIT_TRY(const auto server, FederationServer::Start(job, id,
                                                        {.address = a.listen,
                                                         .identity = identity,
                                                         .revocations = a.revocations,
                                                         .stop = &InterruptFlag(),
+                                                        .answered = folder / "answered",
+                                                        .before = say_where,
                                                         .log = [&](const std::string& line) { log(line); }}));
+  port = server->port();
   std::unique_ptr<MetricsPage> page;
   if (!a.metrics.empty()) {
     TACIT_TRY(page, MetricsPage::Start(a.metrics, server->counts()));
     log(fmt::format("health and metrics at port {}", page->port()));
   }
-  const std::string host = a.listen.substr(0, a.listen.rfind(':'));
-  TACIT_OK(WriteWhole(folder / "address", fmt::format("{}:{}\n", host, server->port())));
   if (!common.json && !common.quiet) {
     PrintPlan(plan, c, 5);
     fmt::print("\n");
@@ -125,6 +158,9 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   }
   log(fmt::format("job {} for {} clients, listening at {}:{}", id, job.clients.size(), host, server->port()));
   if (finished) {
+    FolderLock lock;
+    TACIT_OK(lock.Take(folder));
+    TACIT_OK(say_where());
     log("the run is finished; waiting for clients that have not heard of it");
     server->Over(job.deadline, /*everybody=*/true);
     if (common.json) {
@@ -203,6 +239,8 @@ struct Terms {
   }
 };
 
+constexpr double kReviewPatience = 10;  // seconds: somebody looks on
+
 struct JoinArguments {
   std::string server, revocations;
   double patience = 600;
@@ -221,12 +259,14 @@ Result<int> Review(const Common& common, const Offer& offer, const std::string& 
     PrintJson({{"job", offer.id},
                {"client", own},
                {"place", place},
+               {"clients", offer.job.clients},
                {"plan", ToJson(plan)},
                {"accepted", agreed.ok()},
                {"reason", agreed.ok() ? nlohmann::json(nullptr) : nlohmann::json(agreed.error().message)},
                {"toml", offer.toml}});
   } else {
-    fmt::print("Job {} of {}, for {} as one of {}\n\n", offer.id, from, own, offer.job.clients.size());
+    fmt::print("Job {} of {}, for {} as one of {}: {}\n\n", offer.id, from, own, offer.job.clients.size(),
+               fmt::join(offer.job.clients, ", "));
     PrintPlan(plan, offer.job.config, 5);
     fmt::print(
         "\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
@@ -266,12 +306,16 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
   o.stop = &InterruptFlag();
   TACIT_TRY(o.policy, a.terms.Agreed());
   TACIT_TRY(o.identity, a.identity.Read());
+  Log log(common);
+  const WireLog wire([&](const std::string& line) { log(line); });
+  o.log = [&](const std::string& line) { log(line); };
+  TACIT_OK(CheckList(a.revocations, o.identity));
   if (a.terms.review) {
+    o.patience = std::min(o.patience, kReviewPatience);
     TACIT_TRY(const Offer offer, ReadOffer(o));
     return Review(common, offer, o.server, o.policy, o.identity.name);
   }
-  Log log(common);
-  o.log = [&](const std::string& line) { log(line); };
+  SayWithoutList(a.revocations, log);
   TACIT_TRY(const Joined joined, Join(o));
   return Tell(common, joined, o.identity.name);
 }
@@ -299,7 +343,7 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
   TACIT_TRY(o.identity, a.identity.Read());
   TACIT_TRY(const Plan plan, PlanOf(o.job));
   const std::string id = NameOf(o.job, plan).substr(0, 32);
-  if (a.terms.review) return Review(common, {id, ToToml(o.job), o.job}, a.job, o.policy, o.identity.name);
+  if (a.terms.review) return Review(common, {id, ToToml(o.job), o.job, 0}, a.job, o.policy, o.identity.name);
   const fs::path folder = o.state / id;
   std::error_code ec;
   if (fs::exists(folder / "result.json", ec) && !fs::exists(folder / "checkpoint", ec)) {
@@ -312,7 +356,11 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
     return 0;
   }
   Log log(common);
+  const WireLog wire([&](const std::string& line) { log(line); });
   o.log = [&](const std::string& line) { log(line); };
+  TACIT_OK(CheckList(a.revocations, o.identity));
+  SayWithoutList(a.revocations, log);
+  RaiseFileLimit();
   TACIT_TRY(const Joined joined, TakePeersPart(o));
   return Tell(common, joined, o.identity.name);
 }

@@ -162,6 +162,7 @@ class DriveLoop {
             "{}; put the newest back, or start again with `tacit train`",
             r_.folder.string(), left, from.rounds_done);
       TACIT_OK(s_.book->Resume(s_.vault.get(), from.spent, from.left));
+      TACIT_OK(CountReleased(from.rounds_done));  // a process may have died between the checkpoint and this
       TACIT_OK(RestoreTrace(from));
     } else {
       s_.book->Attach(s_.vault.get());
@@ -176,6 +177,12 @@ class DriveLoop {
     seconds_before_ = from.seconds;
     reserved_until_ = r_.rounds_done;
     return from;
+  }
+
+  // In both ledgers: so many rounds may have left.
+  Status CountReleased(std::uint64_t rounds) {
+    TACIT_OK(s_.data_ledger->CountReleased(rounds));
+    return s_.run_vault->CountReleased(rounds);
   }
 
   // What the checkpoint holds of the trace is what there is of it, whatever reached the file.
@@ -300,8 +307,7 @@ class DriveLoop {
       at.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
     for (std::uint32_t i = 0; i < s_.book->size(); ++i) at.spent.push_back(s_.book->account(i).spent());
     TACIT_OK(Save(at));
-    TACIT_OK(s_.data_ledger->CountReleased(r_.rounds_done));
-    TACIT_OK(s_.run_vault->CountReleased(r_.rounds_done));
+    TACIT_OK(CountReleased(r_.rounds_done));
     trace_ << held_ << std::flush;
     if (!trace_)
       return Fail(Code::kIo, "{}: cannot be written; check the disk, then `tacit resume {}`",

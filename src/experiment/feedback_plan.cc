@@ -323,10 +323,13 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   const double delta_sum = p.adjacency == Adjacency::kReplaceOne ? 2 * clip.value() : clip.value();
   const Vec alike(p.rounds), log_delta(p.rounds, std::log(delta_sum));
   Vec log_q(p.rounds), log_radius(p.rounds);
-  for (std::size_t t = 0; t < p.rounds; ++t) {
+  // What is left of round t's noise at the end, γ_t Π_{s>t}(1 − γ_s μ), over γ_{T−1}.
+  double later = 0;
+  for (std::size_t t = p.rounds; t-- > 0;) {
     log_radius[t] = std::log(radius[t]);
-    if (f.state == "mirrored")
-      log_q[t] = 2 * static_cast<double>(p.rounds - 1 - t) * std::log1p(-p.gamma * theory.mu);
+    if (f.state != "mirrored") continue;
+    log_q[t] = 2 * (std::log(gamma[t] / gamma.back()) + later);
+    later += std::log1p(-gamma[t] * theory.mu);
   }
   Shares shares = UniformShares(p.rounds);
   const bool falls = f.state == "mirrored" && theory.mu > 0;
@@ -338,7 +341,8 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   } else if (!certified) {
     // the same noise in every round, as these papers have it
   } else if (p.turns != 0) {
-    if (a.allocation != "static" && (falls || (a.allocation == "geometric" && a.ratio != 1)))
+    if (a.allocation != "static" && (falls || (design == FeedbackDesign::kPrivate && radius.back() != 1) ||
+                                     (a.allocation == "geometric" && a.ratio != 1)))
       return Fail(Code::kUnsupported,
                   "algorithm.allocation = \"{}\": with samples of clients a client's rounds cost the same; "
                   "set static",
@@ -357,10 +361,9 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
       p.static_over_dynamic = NoiseCost(UniformShares(p.rounds), log_q, log_delta, budget) /
                               NoiseCost(shares, log_q, log_delta, budget);
   }
-  if (design == FeedbackDesign::kPrivate && !exposed) {
+  if (design == FeedbackDesign::kPrivate && !exposed && p.turns == 0) {
     f.radii = NoiseOfRadii(clip.value(), a.radius_ratio, p.rounds, budget);
-    if (p.turns == 0 && a.allocation == "dynamic")
-      p.static_over_dynamic = f.radii->equal_split / f.radii->total;
+    if (a.allocation == "dynamic") p.static_over_dynamic = f.radii->equal_split / f.radii->total;
   }
 
   // Sensitivity of what is released, and the noise of every round and every distinct budget.
@@ -521,11 +524,16 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   AddTheory(c, theory, p, f);
   if (theory.mu > 0 && !exposed) {
     const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
+    // Of a noiseless state's noise the server keeps what was sent, times β̂. A mirrored state forgets it where
+    // every client sends every coordinate in every round; otherwise it stays for longer, and how long is not
+    // known in advance.
+    const double rate = p.expected() / n;
     if (f.state == "noiseless")
-      f.floor = AccumulatedFloor(variances, d, n, theory.mu);
-    else if (certified)  // Σ q_t γ²σ_t² d/n: for the optimal split MirroredFloor
+      f.floor = AccumulatedFloor(rate * f.mixing * f.mixing * variances, d, n, theory.mu);
+    else if (certified && rate == 1 && std::holds_alternative<All>(f.compressor.selection()) &&
+             std::holds_alternative<Floats>(f.compressor.values()))  // for the optimal split MirroredFloor
       f.floor =
-          p.gamma * p.gamma * d / n *
+          gamma.back() * gamma.back() * d / n *
           std::accumulate(p.schedule.begin(), p.schedule.end(), 0.0, [&](double sum, const PlannedRound& r) {
             return sum + std::exp(log_q[r.round - 1]) * r.noise_on_mean * r.noise_on_mean;
           });

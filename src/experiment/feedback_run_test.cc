@@ -94,7 +94,11 @@ const Kind kKinds[] = {
      true},
     {"private, rounds skipped", {Method("dpd-ef21"), kClient, {"algorithm.radius_ratio", "0.4"}}, true},
     {"private, samples",
-     {Method("dpd-ef21"), kClient, {"algorithm.sampling", "fixed"}, {"algorithm.sample_clients", "2"}}},
+     {Method("dpd-ef21"),
+      kClient,
+      {"algorithm.sampling", "fixed"},
+      {"algorithm.sample_clients", "2"},
+      {"algorithm.allocation", "static"}}},
     {"dp-clip21", {Method("dp-clip21"), kClient}},
     {"dp-clip21, mirrored", {Method("dp-clip21"), kClient, {"algorithm.state", "mirrored"}}, true},
     {"dp-clip21, the papers' mode", {Method("dp-clip21"), kClient, kPaper}},
@@ -184,10 +188,70 @@ TEST_F(FeedbackRuns, ThePlanKnowsItsTheory) {
   ASSERT_TRUE(p.rounds_needed && p.feedback->rounds_printed && p.feedback->rounds_by_levels);
   EXPECT_EQ(*p.rounds_needed, std::ceil(4 / (p.gamma * 0.05) * std::log(1e4)));
   EXPECT_GT(*p.feedback->least_epsilon, 100);
-  // The floor of the optimal split for many rounds.
-  const Plan many = Planned({{"algorithm.rounds", "4000"}, {"model.penalty", "l2ball"}});
+  // The floor of the optimal split for many rounds; with a compressor noise stays for longer, and none is
+  // said.
+  EXPECT_FALSE(p.feedback->floor);
+  const Plan many = Planned(
+      {{"algorithm.rounds", "4000"}, {"model.penalty", "l2ball"}, {"algorithm.compressor", "identity/32"}});
   const double m = 241.0 / 6, mu = many.mu_budget;
   EXPECT_NEAR(*many.feedback->floor / MirroredFloor(2 / m, 20, 6, 0.05, Mu::Proven(mu)), 1, 1e-3);
+}
+
+// On a quadratic without compression the noise leaves what the plan says, with steps that grow too, and
+// spreading it by what is left of it at the end is better than not to.
+TEST_F(FeedbackRuns, GrowingStepsAreAllocatedByWhatIsLeft) {
+  const Sets grow = {{"algorithm.compressor", "identity/32"},
+                     {"algorithm.first_gamma", "0.05"},
+                     {"algorithm.growth", "1.02"},
+                     {"algorithm.gamma", "0.2"},
+                     {"algorithm.rounds", "100"},
+                     {"model.l2", "0.3"},
+                     {"model.penalty", "l2ball"}};
+  const Plan p = Planned(grow);
+  const Vec& gamma = p.feedback->gamma;
+  ASSERT_EQ(gamma.size(), 100u);
+  double left = 0, same = 0, share = 0;
+  const double sigma = p.schedule[0].sigma * std::sqrt(p.schedule[0].share);
+  for (std::size_t t = 0; t < 100; ++t) {
+    double q = gamma[t];
+    for (std::size_t s = t + 1; s < 100; ++s) q *= 1 - gamma[s] * 0.3;
+    left += q * q * p.schedule[t].noise_on_mean * p.schedule[t].noise_on_mean;
+    same += q * q;
+    share += p.schedule[t].share;
+  }
+  EXPECT_NEAR(share, 1, 1e-9);
+  EXPECT_NEAR(*p.feedback->floor / (left * 20 / 6), 1, 1e-6);
+  const double scale = p.schedule[0].noise_on_mean / p.schedule[0].sigma;
+  EXPECT_NEAR(p.static_over_dynamic / (same * 100 * sigma * sigma * scale * scale / left), 1, 1e-3);
+  EXPECT_GT(p.static_over_dynamic, 1.05);
+}
+
+TEST_F(FeedbackRuns, SampledClientsLeaveLessNoiseOnANoiselessStateAndAnUnknownAmountOnAMirroredOne) {
+  const auto floor = [&](const char* name, const char* sampling, const char* state) {
+    return Planned({{"algorithm.name", name},
+                    {"algorithm.state", state},
+                    {"algorithm.sampling", sampling},
+                    {"algorithm.sample_clients", std::string_view(sampling) == "fixed" ? "3" : "0"},
+                    {"algorithm.allocation", "static"},
+                    {"privacy.unit", "client"}})
+        .feedback->floor;
+  };
+  EXPECT_TRUE(floor("dp-clip21", "full", "mirrored"));
+  EXPECT_FALSE(floor("dp-clip21", "fixed", "mirrored"));
+  EXPECT_NEAR(*floor("dp-clip21", "fixed", "noiseless") / *floor("dp-clip21", "full", "noiseless"), 0.5,
+              1e-6);
+  EXPECT_NEAR(*floor("clip21-sgd2m", "full", "noiseless") / *floor("dp-clip21", "full", "noiseless"), 0.25,
+              1e-6);
+}
+
+TEST_F(FeedbackRuns, RadiiThatFallAreNotSplitOverSampledRounds) {
+  Sets sets = {{"algorithm.name", "dpd-ef21"},
+               {"privacy.unit", "client"},
+               {"algorithm.sampling", "fixed"},
+               {"algorithm.sample_clients", "3"}};
+  EXPECT_NE(Why(sets).find("a client's rounds cost the same; set static"), std::string::npos);
+  sets.push_back({"algorithm.allocation", "static"});
+  EXPECT_EQ(Why(sets), "");
 }
 
 // 4 of 40 records: the noise on the mean gradient is less than that of four records without a secret, and

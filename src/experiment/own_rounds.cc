@@ -35,7 +35,13 @@ Status OwnRounds::GoOn(Result<Standing> found) {
                 File().string(), left, at_.rounds_done);
   // Nothing has left beyond the checkpoint, so what a process that died had reserved is free again.
   reserved_until_ = rounds();
-  return s_.book->Resume(s_.vault.get(), at_.spent, at_.left);
+  TACIT_OK(s_.book->Resume(s_.vault.get(), at_.spent, at_.left));
+  return CountReleased(at_.rounds_done);  // a process may have died between the checkpoint and this
+}
+
+Status OwnRounds::CountReleased(std::uint64_t rounds) {
+  TACIT_OK(s_.data_ledger->CountReleased(rounds));
+  return s_.run_vault->CountReleased(rounds);
 }
 
 Status OwnRounds::Reserve() {
@@ -58,8 +64,7 @@ Status OwnRounds::Keep(std::string held, std::size_t bytes_up, std::size_t bytes
   if (s_.book->plan() != nullptr)
     next.left.assign(s_.book->plan()->left().begin(), s_.book->plan()->left().end());
   TACIT_OK(save(next));
-  TACIT_OK(s_.data_ledger->CountReleased(next.rounds_done));
-  TACIT_OK(s_.run_vault->CountReleased(next.rounds_done));
+  TACIT_OK(CountReleased(next.rounds_done));
   at_ = std::move(next);
   return Ok{};
 }

@@ -34,6 +34,7 @@ class OwnRounds {
   Standing at_;
 
  private:
+  Status CountReleased(std::uint64_t rounds);  // in both ledgers: so many may have left
   std::vector<MuSquared> charges_;  // of the rounds, as planned
   std::size_t reserved_until_ = 0;
 };

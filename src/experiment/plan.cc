@@ -811,6 +811,66 @@ static Status CheckUse(const Config& c) {
   return Ok{};
 }
 
+// Keys of [algorithm] that some methods alone read, and which. Of the others that matter to a budget CheckUse
+// and the plans of the methods refuse what they do not know.
+namespace {
+struct Readers {
+  std::string_view keys, methods;
+};
+constexpr Readers kReaders[] = {
+    {"gamma", "primal-dual dpd-ef21 dpd-ef21-2 dp-clip21 clip21-sgd2m"},
+    {"factor scaling", "primal-dual"},
+    {"local_steps", "fedexp dp-fedavg dp-scaffold"},
+    {"local_rate", "fedexp dp-fedavg dp-scaffold isrl-dp dp-fed-sgd"},
+    {"batch", "fedexp dp-fedavg dp-scaffold dpd-ef21 dpd-ef21-2 dp-clip21 clip21-sgd2m"},
+    {"proximal", "fedexp dp-fedavg"},
+    {"step", "fedexp"},
+    {"clip_rate clip_share", "dp-fedavg"},
+    {"server_momentum server_second server_floor", "dp-fedavg dp-scaffold"},
+    {"server_optimizer", "dp-fedavg dp-scaffold"},
+    {"compressor schedule level_ratio", "dpd-ef21 dpd-ef21-2"},
+    {"radius_ratio radius_rule", "dpd-ef21"},
+    {"smoothness first_gamma growth target_error", "dpd-ef21 dpd-ef21-2 dp-clip21 clip21-sgd2m"},
+    {"state", "dp-clip21 clip21-sgd2m"},
+    {"beta beta_hat", "clip21-sgd2m"},
+    {"rho", "zcdp-nfl dp-nfl p-admm"},
+    {"eta eta_rule", "zcdp-nfl dp-nfl zcdp-grad-nfl"},
+    {"output", "zcdp-nfl dp-nfl zcdp-grad-nfl p-admm"},
+    {"composition", "dp-nfl"},
+    {"design solve_at solver_steps cubic hessian_share delta0", "fcrn"},
+};
+bool HasWord(std::string_view words, std::string_view word) {
+  for (std::size_t at = 0; (at = words.find(word, at)) != std::string_view::npos; at += word.size())
+    if ((at == 0 || words[at - 1] == ' ') &&
+        (at + word.size() == words.size() || words[at + word.size()] == ' '))
+      return true;
+  return false;
+}
+std::string CommaList(std::string_view words) {
+  std::string out;
+  for (const char letter : words) out += letter == ' ' ? std::string(", ") : std::string(1, letter);
+  return out;
+}
+}  // namespace
+
+std::vector<std::string> IgnoredKeys(const Config& c) {
+  std::vector<std::string> out;
+  Config set = c, standard;
+  const std::vector<Section> sets = Describe(set), defaults = Describe(standard);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].name() != "algorithm") continue;
+    for (std::size_t k = 0; k < sets[i].options().size(); ++k) {
+      const std::string key = sets[i].options()[k].key, value = ToText(sets[i].options()[k].get());
+      if (value == defaults[i].options()[k].fallback) continue;
+      for (const Readers& r : kReaders)
+        if (HasWord(r.keys, key) && !HasWord(r.methods, c.algorithm.name))
+          out.push_back(fmt::format("algorithm.{} = {}: {} does not read it; it is for {}", key, value,
+                                    c.algorithm.name, CommaList(r.methods)));
+    }
+  }
+  return out;
+}
+
 Result<Plan> BeginPlan(const Config& c, const PublicFacts& facts) {
   const AlgorithmEntry& entry =
       *std::find_if(Algorithms().begin(), Algorithms().end(),
@@ -859,8 +919,16 @@ Status StateAccount(Plan& p) {
   return Ok{};
 }
 
+static Result<Plan> PlanMethod(const Config& c, const PublicFacts& facts);
+
 Result<Plan> MakePlan(const Config& c, const PublicFacts& facts) {
   TACIT_OK(CheckUse(c));
+  TACIT_TRY(Plan p, PlanMethod(c, facts));
+  p.ignored = IgnoredKeys(c);
+  return p;
+}
+
+static Result<Plan> PlanMethod(const Config& c, const PublicFacts& facts) {
   if (WithoutServer(c.algorithm.name)) return PlanNetwork(c, facts);
   if (WithFeedback(c.algorithm.name)) return PlanFeedback(c, facts);
   if (OnRecordSamples(c.algorithm.name)) return PlanOnRecordSamples(c, facts);

@@ -152,6 +152,7 @@ struct Plan {
   std::shared_ptr<const SecondOrderPlan> second_order;  // rounds on samples of records; null: others
   double static_over_dynamic = 1;  // Σqσ² of a uniform split over this schedule's
   std::vector<std::string> warnings;
+  std::vector<std::string> ignored;  // IgnoredKeys
 
   // One σ-sequence per distinct budget; client i uses noise[noise_of[i]]. Empty for expose.
   std::vector<std::shared_ptr<const NoisePlan>> noise;
@@ -193,6 +194,10 @@ Result<NoisePlan> NoiseOf(const std::vector<std::uint32_t>& rounds, const Vec& m
 MuSquared BudgetOf(Mu);  // rounded down, where charges are rounded up; Calibrate leaves room for both
 
 // Short name, paper, one line: the table of everything `algorithm.name` accepts.
+// A sentence for every key of [algorithm] that is not at its default and that the method does not read. No
+// error: a sweep over methods sets keys for all of them.
+std::vector<std::string> IgnoredKeys(const Config&);
+
 struct AlgorithmEntry {
   const char* name;
   const char* paper;

@@ -139,6 +139,31 @@ TEST(Plan, EveryClientHasItsOwnBudget) {
   EXPECT_NE(Why(sets("[1, 2]")).find("privacy.budgets has 2 values for 4 clients"), std::string::npos);
 }
 
+TEST(Plan, NamesKeysThatTheMethodDoesNotRead) {
+  EXPECT_TRUE(Good({}).ignored.empty());
+  EXPECT_TRUE(Good({{"algorithm.gamma", "0.1"}, {"algorithm.scaling", "times_n"}}).ignored.empty());
+  EXPECT_EQ(Good({{"algorithm.beta", "0.3"}, {"algorithm.rho", "2"}}).ignored,
+            (std::vector<std::string>{
+                "algorithm.beta = 0.3: primal-dual does not read it; it is for clip21-sgd2m",
+                "algorithm.rho = 2.0: primal-dual does not read it; it is for zcdp-nfl, dp-nfl, p-admm"}));
+  const std::vector<std::pair<const char*, const char*>> read = {
+      {"primal-dual", "gamma"},     {"isrl-dp", "local_rate"}, {"fedexp", "local_rate"},
+      {"dp-fedavg", "local_rate"},  {"dpd-ef21", "gamma"},     {"clip21-sgd2m", "gamma"},
+      {"zcdp-nfl", "eta"},          {"zcdp-grad-nfl", "eta"},  {"p-admm", "rho"},
+      {"dp-fed-sgd", "local_rate"}, {"fcrn", "cubic"},
+  };
+  for (const auto& [method, key] : read) {
+    Config c;
+    c.algorithm.name = method;
+    c.algorithm.gamma = c.algorithm.local_rate = c.algorithm.eta = c.algorithm.cubic = 0.3;
+    c.algorithm.rho = 3;
+    const std::vector<std::string> ignored = IgnoredKeys(c);
+    EXPECT_EQ(ignored.size(), std::string_view(method) == "zcdp-nfl" ? 3u : 4u) << method;
+    for (const std::string& text : ignored)
+      EXPECT_FALSE(text.starts_with(std::string("algorithm.") + key + " ")) << method << ": " << text;
+  }
+}
+
 TEST(Plan, WhatNothingBoundsIsCertifiedAtInfinity) {
   const Plan squares = Good(
       {{"data.source", "synthetic-linear"}, {"model.name", "least-squares"}, {"algorithm.mode", "paper"}});

@@ -264,6 +264,7 @@ Status Prepare(Session& s, RunResult& r, FolderLock& lock, PublicFacts& real, co
   if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
   if (s.plan.by_records) SetWeights(s.plan, real.records);  // public, as the config declares
   TACIT_TRY(s.objective, BuildObjective(config, s.facts));
+  if (apart == nullptr) KeepEntriesFor(*s.objective, s.partition);
   Config weighted = config;  // paper mode may take the weight of its penalty from the data
   if (config.model.weight_rule == "data")
     weighted.model.weight = WeightFromData(s.partition.data, s.plan.clients);
@@ -723,6 +724,7 @@ json ToJson(const Plan& p) {
           {"allocations", allocations},
           {"static_over_dynamic", Number(p.static_over_dynamic)},
           {"warnings", p.warnings},
+          {"ignored", p.ignored},
           {"schedule", rounds}};
 }
 

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
+#include <thread>
 
 #include "experiment/files.h"
 #include "experiment/job.h"
@@ -161,6 +164,20 @@ Result<Authority> Open(const fs::path& folder) {
   return a;
 }
 
+// The authority's files are one process's at a time: what is read, changed and written back by two at once
+// loses a line of the book, and what is not there cannot be revoked. Waits for others; they are soon done.
+Status TakeTurn(const fs::path& folder, std::optional<FolderLock>& lock) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!lock.emplace().Take(folder).ok()) {
+    if (std::chrono::steady_clock::now() >= until)
+      return Fail(Code::kIo,
+                  "{}: another process has been at work in it for 30 seconds; let it end, and try again",
+                  folder.string());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return Ok{};
+}
+
 // A new list with these serials, signed.
 Result<std::string> SignCrl(const Authority& a, const std::vector<std::string>& serials) {
   const Crl crl(X509_CRL_new());
@@ -195,6 +212,8 @@ Status MakeAuthority(const NewAuthority& a) {
   std::error_code ec;
   fs::create_directories(a.folder, ec);
   if (ec) return Fail(Code::kIo, "{}: cannot be made ({})", a.folder.string(), ec.message());
+  std::optional<FolderLock> turn;
+  TACIT_OK(TakeTurn(a.folder, turn));
   const Key key(EVP_EC_gen("P-256"));
   if (!key) return Trouble("making a key");
   Certificate509 x = Draft(a.name, key.get(), nullptr, a.days);
@@ -278,7 +297,11 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
   for (const std::string& host : n.hosts) {
     if (host.empty() || host.find_first_of(", \t\n") != std::string::npos)
       return Fail(Code::kInvalidArgument, "--host {}: is no host name and no address", host);
-    if (host.ends_with("tacit.invalid"))
+    // As TLS compares names: without their case, and without a dot at the end.
+    std::string plain = host.substr(0, host.find_last_not_of('.') + 1);
+    std::transform(plain.begin(), plain.end(), plain.begin(),
+                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    if (plain.ends_with("tacit.invalid"))
       return Fail(Code::kInvalidArgument,
                   "--host {}: names under tacit.invalid say who a party is, not where", host);
     hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", IsAddress(host) ? "IP" : "DNS", host);
@@ -311,6 +334,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
                     name, SerialText(X509_get0_serialNumber(x.get()))};
   std::error_code ec;
   fs::create_directories(n.folder, ec);
+  std::optional<FolderLock> turn;
+  TACIT_OK(TakeTurn(n.authority, turn));
   if (fs::exists(files.certificate, ec))
     return Fail(Code::kInvalidArgument, "{}: is there already; nothing was written, name another --out",
                 files.certificate.string());
@@ -326,6 +351,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
 
 Result<std::size_t> Revoke(const fs::path& authority, const std::string& name) {
   TACIT_TRY(const Authority a, Open(authority));
+  std::optional<FolderLock> turn;
+  TACIT_OK(TakeTurn(authority, turn));
   TACIT_TRY(const std::string issued, ReadWhole(authority / "issued.txt"));
   TACIT_TRY(const std::string before, ReadWhole(authority / "crl.pem"));
   const Crl crl = ParseCrl(before);
@@ -412,7 +439,11 @@ Status Revocations::Check(const std::string& pem) const {
       X509_cmp_current_time(X509_get0_notAfter(x.get())) <= 0)
     return Fail(Code::kInvalidArgument, "the certificate is not valid now; ask its authority for a new one");
   if (file_.empty()) return Ok{};
-  TACIT_TRY(const std::string text, ReadWhole(file_, 1 << 26));
+  const Result<std::string> held = ReadWhole(file_, 1 << 26);
+  if (!held.ok())
+    return Fail(Code::kIo, "{}; nobody is let in without a list of revoked certificates",
+                held.error().message);
+  const std::string& text = *held;
   const std::lock_guard lock(known_->mutex);
   Crl& crl = known_->list;
   if (!crl || known_->text != text) {
@@ -423,8 +454,7 @@ Status Revocations::Check(const std::string& pem) const {
     known_->text = text;
   }
   if (!crl)
-    return Fail(Code::kMalformed, "{}: is no list of this authority; nobody is let in without one",
-                file_.string());
+    return Fail(Code::kIo, "{}: is no list of this authority; nobody is let in without one", file_.string());
   X509_REVOKED* found = nullptr;
   if (X509_CRL_get0_by_cert(crl.get(), &found, x.get()) != 0)
     return Fail(Code::kInvalidArgument, "the certificate is revoked; ask its authority for a new one");

@@ -73,7 +73,8 @@ class Revocations {
  public:
   // file: empty for none.
   Revocations(std::filesystem::path file, std::string authority_pem);
-  // Why a certificate (PEM) may not be used: revoked, not valid now, or the list cannot be trusted.
+  // Why a certificate (PEM) may not be used. kIo: the list cannot be read or trusted now, which says nothing
+  // of the certificate; anything else: it is revoked, or not valid now.
   Status Check(const std::string& certificate) const;
 
  private:

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "experiment/files.h"
 
 namespace tacit {
@@ -133,6 +135,8 @@ TEST_F(CaTest, NoPartyPassesAsAnother) {
   EXPECT_FALSE(Make("COORDINATOR").ok());
   EXPECT_FALSE(server("other", ServerHost("coordinator")).ok());
   EXPECT_FALSE(server("other", PeerHost("north")).ok());
+  EXPECT_FALSE(server("other", "coordinator.server.TACIT.Invalid").ok());
+  EXPECT_FALSE(server("other", ServerHost("coordinator") + ".").ok());
   EXPECT_TRUE(server("other", "train.example.org").ok());
 }
 
@@ -154,14 +158,43 @@ TEST_F(CaTest, RevokesWhatWasIssuedSoFar) {
   EXPECT_FALSE(Check(south->certificate, list).ok());
 }
 
+// What is issued by several at once is in the book, and can be revoked, by several at once.
+TEST_F(CaTest, ManyAtOnceLoseNothing) {
+  constexpr int kThreads = 8, kEach = 4;
+  const auto name = [](int t, int k) { return fmt::format("n{}-{}", t, k); };
+  const auto all = [&](const auto& act) {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (int k = 0; k < kEach; ++k) act(name(t, k));
+      });
+  };
+  all([&](const std::string& who) {
+    const auto made = Make(who);
+    EXPECT_TRUE(made.ok()) << made.error().message;
+  });
+  all([&](const std::string& who) {
+    const auto revoked = Revoke(home_ / "ca", who);
+    EXPECT_TRUE(revoked.ok()) << revoked.error().message;
+  });
+  for (int t = 0; t < kThreads; ++t)
+    for (int k = 0; k < kEach; ++k)
+      EXPECT_FALSE(Check(home_ / "out" / (name(t, k) + ".pem"), home_ / "ca/crl.pem").ok()) << name(t, k);
+}
+
 TEST_F(CaTest, AListThatIsGoneOrAnothersLetsNobodyIn) {
   const auto north = Make("north");
   ASSERT_TRUE(north.ok() && MakeAuthority({.folder = home_ / "other"}).ok());
   EXPECT_TRUE(Check(north->certificate, {}).ok());
-  EXPECT_FALSE(Check(north->certificate, home_ / "nowhere.pem").ok());
-  EXPECT_FALSE(Check(north->certificate, home_ / "other/crl.pem").ok());
   ASSERT_TRUE(WriteWhole(home_ / "garbage.pem", "garbage").ok());
-  EXPECT_FALSE(Check(north->certificate, home_ / "garbage.pem").ok());
+  ASSERT_TRUE(WriteWhole(home_ / "empty.pem", "").ok());
+  for (const char* list : {"nowhere.pem", "other/crl.pem", "garbage.pem", "empty.pem", "ca"}) {
+    const Status s = Check(north->certificate, home_ / list);
+    ASSERT_FALSE(s.ok()) << list;
+    EXPECT_EQ(s.error().code, Code::kIo) << list;  // which says nothing of the certificate
+  }
+  ASSERT_TRUE(Revoke(home_ / "ca", "north").ok());
+  EXPECT_EQ(Check(north->certificate, home_ / "ca/crl.pem").error().code, Code::kInvalidArgument);
 }
 
 TEST_F(CaTest, WhatHasExpiredIsNotValid) {

@@ -1,6 +1,9 @@
 // Servers and clients over real channels with mutual TLS on this machine.
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
 
 #include <federation.grpc.pb.h>
 #include <cmath>
@@ -11,6 +14,7 @@
 #include "core/sha256.h"
 #include "net/notary.h"
 #include "net/test_federation.h"
+#include "net/wire_log.h"
 #include "privacy/ledger.h"
 #include "wire/frame.h"
 
@@ -158,12 +162,15 @@ class Wire : public Federation {
   }
   grpc::StatusCode Enrol(const std::shared_ptr<grpc::ChannelCredentials>& with,
                          std::uint32_t protocol = kProtocol) const {
+    return Enrol(*Stub(with), protocol);
+  }
+  static grpc::StatusCode Enrol(v1::Federation::Stub& stub, std::uint32_t protocol = kProtocol) {
     grpc::ClientContext call;
     call.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
     v1::EnrolRequest request;
     request.set_protocol(protocol);
     v1::EnrolReply reply;
-    return Stub(with)->Enrol(&call, request, &reply).error_code();
+    return stub.Enrol(&call, request, &reply).error_code();
   }
   v1::WorkPart Next(const std::string& name) const {
     grpc::ClientContext call;
@@ -248,6 +255,53 @@ TEST_F(Wire, TurnsAwayExpiredRevokedAndMisusedCertificates) {
   EXPECT_EQ(Enrol(Credentials(Who("c2"))), StatusCode::PERMISSION_DENIED);
 }
 
+// Nobody is let in, and nobody is sent away for good: the list may be on its way.
+TEST_F(Wire, AListThatCannotBeReadNowIsNoVerdict) {
+  const fs::path list = home() / "ca/crl.pem";
+  const auto good = ReadWhole(list);
+  ASSERT_TRUE(good.ok());
+  for (const std::string& bad : {std::string(), good->substr(0, good->size() / 2), std::string("garbage")}) {
+    ASSERT_TRUE(WriteWhole(list, bad).ok());
+    EXPECT_EQ(Enrol(Credentials(Who("c0"))), StatusCode::UNAVAILABLE);
+  }
+  fs::remove(list);
+  EXPECT_EQ(Enrol(Credentials(Who("c0"))), StatusCode::UNAVAILABLE);
+  // A client waits for the server's list, and for its own.
+  ASSERT_TRUE(WriteWhole(here_ / "own.pem", "").ok());
+  std::optional<Result<Offer>> offer;
+  {
+    std::jthread client([&] {
+      JoinOptions o = Joining("c0", server_->port(), "");
+      o.revocations = here_ / "own.pem";
+      offer = ReadOffer(o);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ASSERT_TRUE(WriteWhole(list, *good).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ASSERT_TRUE(WriteWhole(here_ / "own.pem", *good).ok());
+  }
+  EXPECT_TRUE(offer->ok()) << offer->error().message;
+}
+
+// Files may run out by what others do, who need no certificate for that.
+TEST_F(Wire, AServerOutOfFilesSendsNobodyAwayForGood) {
+  const auto stub = Stub(Credentials(Who("c0")));
+  ASSERT_EQ(Enrol(*stub), StatusCode::OK);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = std::min<rlim_t>(before.rlim_cur, 512);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> taken;
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.push_back(fd);
+  const StatusCode out_of_files = Enrol(*stub);
+  for (const int fd : taken) ::close(fd);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(taken.empty());
+  EXPECT_EQ(out_of_files, StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Enrol(*stub), StatusCode::OK);
+}
+
 TEST_F(Wire, AClientBelievesOnlyAServersCertificateOfItsAuthority) {
   JoinOptions o = Joining("c0", server_->port(), "");
   o.patience = 0;
@@ -262,6 +316,43 @@ TEST_F(Wire, AClientBelievesOnlyAServersCertificateOfItsAuthority) {
   const auto refused = ReadOffer(o);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("--ca"), std::string::npos) << refused.error().message;
+}
+
+// It is said at once what may be wrong, and not after the last attempt.
+TEST_F(Wire, AClientSaysWhatToCheck) {
+  std::string log;
+  JoinOptions o = Joining("c0", server_->port(), "");
+  o.log = [&](const std::string& line) { log += line + "\n"; };
+  o.patience = 0;
+  const auto there = FederationServer::Start(job_, kId,
+                                             {.address = "127.0.0.2:0",  // not a host of the certificate
+                                              .identity = Who("server"),
+                                              .revocations = {},
+                                              .log = {}});
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  o.server = fmt::format("127.0.0.2:{}", (*there)->port());
+  const auto host = ReadOffer(o);
+  ASSERT_FALSE(host.ok());
+  EXPECT_NE(host.error().message.find("--host 127.0.0.2"), std::string::npos) << host.error().message;
+  o = Joining("c0", server_->port(), "");
+  o.log = [&](const std::string& line) { log += line + "\n"; };
+  o.patience = 0.2;
+  o.identity.authority = *ReadWhole(home() / "other/ca.pem");
+  const auto authority = ReadOffer(o);
+  ASSERT_FALSE(authority.ok());
+  EXPECT_NE(authority.error().message.find("check --ca"), std::string::npos) << authority.error().message;
+  EXPECT_NE(log.find("check --ca"), std::string::npos) << log;
+}
+
+TEST(WireLog, TakesGrpcsLinesOneASecond) {
+  std::vector<std::string> lines;
+  {
+    const WireLog log([&](const std::string& line) { lines.push_back(line); });
+    for (int i = 0; i < 5; ++i) gpr_log(GPR_ERROR, "line %d", i);
+  }
+  gpr_log(GPR_ERROR, "nobody hears this");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("line 0"), std::string::npos) << lines[0];
 }
 
 TEST_F(Wire, RefusesWhatIsNoAnswerWithoutHurtingTheRound) {
@@ -442,6 +533,173 @@ TEST_F(Federation, GoesOnAfterAStopBitForBit) {
   }
 }
 
+// The same command from elsewhere finds no record of what was released, and would release it anew.
+TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  const auto start = [&](const std::atomic<bool>& stop) {
+    return FederationServer::Start(job, kId,
+                                   {.address = "127.0.0.1:0",
+                                    .identity = Who("server"),
+                                    .revocations = {},
+                                    .stop = &stop,
+                                    .answered = here_ / "answered",
+                                    .before = {},
+                                    .log = {}});
+  };
+  const auto join = [&](const std::string& name, int port, std::size_t rounds, const char* state = "") {
+    std::atomic<bool> pause = false;
+    JoinOptions o = Joining(name, port, files[name == "c0" ? 0 : 1]);
+    if (*state != 0) o.state = here_ / state;
+    o.stop = &pause;
+    std::size_t seen = 0;
+    o.log = [&](const std::string& line) {
+      if (line.starts_with("round") && ++seen == rounds) pause = true;
+      if (*state != 0 && line.starts_with("joined")) pause = true;  // which must not be
+    };
+    return Join(o);
+  };
+  const auto refused = [&](const Result<Joined>& joined) {
+    ASSERT_FALSE(joined.ok());
+    EXPECT_EQ(joined.error().code, Code::kBudget);
+    EXPECT_NE(joined.error().message.find("--state"), std::string::npos) << joined.error().message;
+    EXPECT_FALSE(fs::exists(here_ / "elsewhere"));
+  };
+  {
+    std::atomic<bool> stop = false;
+    auto server = start(stop);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
+    {
+      std::jthread other([&] { EXPECT_TRUE(join("c1", (*server)->port(), 2).ok()); });
+      EXPECT_TRUE(join("c0", (*server)->port(), 2).ok());
+    }
+    refused(join("c0", (*server)->port(), 2, "elsewhere"));
+    stop = true;
+  }
+  std::atomic<bool> stop = false;
+  auto server = start(stop);  // and it knows after a restart
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  refused(join("c0", (*server)->port(), 2, "elsewhere"));
+  std::optional<Result<RunResult>> run;
+  {
+    std::jthread one([&] { EXPECT_TRUE(join("c0", (*server)->port(), 99).ok()); });
+    std::jthread two([&] { EXPECT_TRUE(join("c1", (*server)->port(), 99).ok()); });
+    run = Coordinate(job, **server, here_ / "server");
+    (*server)->Over();
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_EQ((*run)->rounds_done, 6u);
+}
+
+// What was sent is known before it is acknowledged, while the round still waits for others, and where it came
+// too late to count: a server that is killed then must not forget it.
+TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  std::atomic<bool> stop = false, pause = false;
+  auto server = FederationServer::Start(job, kId,
+                                        {.address = "127.0.0.1:0",
+                                         .identity = Who("server"),
+                                         .revocations = {},
+                                         .stop = &stop,
+                                         .answered = here_ / "answered",
+                                         .before = {},
+                                         .log = {}});
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
+  JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+  o.stop = &pause;
+  o.log = [&](const std::string& line) { pause = pause || line.starts_with("round"); };
+  EXPECT_TRUE(Join(o).ok());
+  // A copy: the server goes on waiting for c1, as it would be when it is killed.
+  fs::copy_file(here_ / "answered", here_ / "killed");
+  EXPECT_NE(ReadWhole(here_ / "killed", 1000)->find("1 c0\n"), std::string::npos);
+
+  const Identity c1 = Who("c1");
+  const auto channel = grpc::CreateChannel(fmt::format("127.0.0.1:{}", (*server)->port()),
+                                           grpc::SslCredentials({c1.authority, c1.key, c1.certificate}));
+  const auto late = [&](std::uint32_t round, std::uint32_t step, bool last) {
+    grpc::ClientContext call;
+    v1::AnswerReply reply;
+    const auto stub = v1::Federation::NewStub(channel);
+    const auto stream = stub->Answer(&call, &reply);
+    v1::AnswerPart part;
+    part.set_job(kId);
+    part.set_round(round);
+    part.set_step(step);
+    part.set_last(last);
+    stream->Write(part);
+    stream->WritesDone();
+    return stream->Finish().error_code();
+  };
+  const auto known = [&] { return *ReadWhole(here_ / "answered", 1000); };
+  EXPECT_EQ(late(5, 1, false), grpc::StatusCode::ABORTED);  // keys alone
+  EXPECT_EQ(late(5, 0, true), grpc::StatusCode::ABORTED);  // a farewell
+  EXPECT_EQ(late(7, 0, false), grpc::StatusCode::ABORTED);  // the job has six rounds
+  EXPECT_EQ(known().find("5 c1"), std::string::npos) << known();
+  EXPECT_EQ(known().find("7 c1"), std::string::npos) << known();
+  EXPECT_EQ(late(4, 0, false), grpc::StatusCode::ABORTED);
+  EXPECT_NE(known().find("4 c1\n"), std::string::npos) << known();
+  JoinOptions other = Joining("c1", (*server)->port(), files[1]);
+  const auto joined = Join(other);
+  ASSERT_FALSE(joined.ok());
+  EXPECT_EQ(joined.error().code, Code::kBudget);
+  stop = true;
+}
+
+// A process may die when its answer is durable and the ledger has not counted it yet. The next one sends that
+// answer, and counts it before.
+TEST_F(Federation, AnAnswerThatIsKeptIsCountedBeforeItLeaves) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
+  const auto join = [&](const char* until) {
+    std::atomic<bool> pause = false;
+    JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+    o.stop = &pause;
+    o.log = [&](const std::string& line) { pause = pause || line.starts_with(until); };
+    EXPECT_TRUE(Join(o).ok());
+  };
+  const fs::path ledger = here_ / "state-c0" / kId / "ledger.db";
+  join("round");
+  EXPECT_EQ(SqliteVault::Read(ledger)->front().rounds_released, 1u);
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(ledger.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(db, "UPDATE rounds_released SET rounds = 0", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  EXPECT_EQ(SqliteVault::Read(ledger)->front().rounds_released, 0u);
+  join("joined");
+  EXPECT_EQ(SqliteVault::Read(ledger)->front().rounds_released, 1u);
+  failed_ = true;
+}
+
+// A server says every ten seconds that there is nothing to do yet: that is no reason to leave.
+TEST_F(Federation, AClientWithLittlePatienceWaitsForOthers) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::optional<Result<RunResult>> run;
+  {
+    std::jthread one([&] {
+      JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+      o.patience = 2;
+      const auto joined = Join(o);
+      EXPECT_TRUE(joined.ok()) << joined.error().message;
+    });
+    std::jthread two([&] {
+      std::this_thread::sleep_for(std::chrono::seconds(7));
+      EXPECT_TRUE(Join(Joining("c1", (*server)->port(), files[1])).ok());
+    });
+    run = Coordinate(job, **server, here_ / "server");
+    (*server)->Over();
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+}
+
 TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   const auto files = WriteRows(12, 3, 2);
   const auto why = [&](const Policy& policy, const std::vector<Assignment>& sets) -> std::string {
@@ -507,6 +765,74 @@ TEST_F(Federation, AClientListensToNobodyWhoIsRevoked) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("revoked"), std::string::npos) << refused.error().message;
   EXPECT_FALSE(own.Verify(1, lost.certificate(), text, *signature).ok());
+}
+
+// Hands everything on to a server, and is revoked when it is called with an answer.
+class Between final : public v1::Federation::Service {
+ public:
+  std::unique_ptr<v1::Federation::Stub> to;
+  std::function<void()> revoke;
+  std::atomic<int> calls = 0, parts = 0;
+
+ private:
+  grpc::Status Enrol(grpc::ServerContext*, const v1::EnrolRequest* in, v1::EnrolReply* out) override {
+    grpc::ClientContext call;
+    return to->Enrol(&call, *in, out);
+  }
+  grpc::Status Next(grpc::ServerContext*, const v1::NextRequest* in,
+                    grpc::ServerWriter<v1::WorkPart>* out) override {
+    grpc::ClientContext call;
+    const auto stream = to->Next(&call, *in);
+    v1::WorkPart part;
+    while (stream->Read(&part)) out->Write(part);
+    return stream->Finish();
+  }
+  grpc::Status Answer(grpc::ServerContext*, grpc::ServerReader<v1::AnswerPart>* in,
+                      v1::AnswerReply*) override {
+    ++calls;
+    revoke();
+    in->SendInitialMetadata();
+    v1::AnswerPart part;
+    while (in->Read(&part)) ++parts;
+    return grpc::Status::OK;
+  }
+};
+
+// Between a question and its answer a server may be revoked, or another may be at the end of a new
+// connection.
+TEST_F(Federation, NothingOfAnAnswerLeavesForWhoIsRevoked) {
+  Certify("ca", "spy", Party::kServer);
+  const auto files = WriteRows(12, 3, 2);
+  std::vector<Assignment> sets;
+  for (const auto& [key, value] : kCentral) sets.push_back({key, value});
+  const Job job = MakeJob(kSmall, sets);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
+  Between between;
+  const Identity own = Who("c0"), spy = Who("spy");
+  between.to = v1::Federation::NewStub(
+      grpc::CreateChannel(fmt::format("127.0.0.1:{}", (*server)->port()),
+                          grpc::SslCredentials({own.authority, own.key, own.certificate})));
+  between.revoke = [&] { EXPECT_TRUE(Revoke(home() / "ca", "spy").ok()); };
+  grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = spy.authority;
+  tls.pem_key_cert_pairs.push_back({spy.key, spy.certificate});
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &port);
+  builder.RegisterService(&between);
+  const auto listening = builder.BuildAndStart();
+  ASSERT_TRUE(listening != nullptr && port != 0);
+  JoinOptions o = Joining("c0", port, files[0]);
+  o.revocations = home() / "ca/crl.pem";
+  o.policy.trusted_servers = {"spy"};
+  const auto joined = Join(o);
+  failed_ = true;  // the run ends
+  ASSERT_FALSE(joined.ok());
+  EXPECT_NE(joined.error().message.find("revoked"), std::string::npos) << joined.error().message;
+  EXPECT_EQ(between.calls, 1);
+  EXPECT_EQ(between.parts, 0);
 }
 
 TEST_F(Federation, AClientsRowsMustBeThoseTheJobStates) {

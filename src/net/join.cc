@@ -20,6 +20,21 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
 constexpr std::size_t kPart = 256 << 10, kLargestJob = 1 << 22;
+constexpr auto kSoon = std::chrono::milliseconds(500);
+
+// What to look at where TLS itself says why there is no connection; empty: it does not.
+std::string Advice(const std::string& why, const std::string& server) {
+  if (why.find("not in peer certificate") != std::string::npos)
+    return fmt::format(
+        "the certificate there is for another host or server: check {} and --trust-server, or have the "
+        "server's issued with --host {}",
+        server, server.substr(0, server.rfind(':')));
+  if (why.find("certificate verify failed") != std::string::npos ||
+      why.find("CERTIFICATE_VERIFY_FAILED") != std::string::npos)  // OpenSSL, and BoringSSL
+    return "the certificate there is not of the authority in --ca, or not valid now: check --ca and the "
+           "clock";
+  return "";
+}
 
 struct Work {
   v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
@@ -41,16 +56,21 @@ class Line {
 
   Result<v1::EnrolReply> Enrol() {
     v1::EnrolReply reply;
-    TACIT_OK(Again([&](grpc::ClientContext& call) {
-      v1::EnrolRequest request;
-      request.set_protocol(kProtocol);
-      const grpc::Status done = stub_->Enrol(&call, request, &reply);
-      names_.clear();
-      if (const auto server = call.auth_context(); done.ok() && server != nullptr)
-        for (const auto& name : server->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME))
-          names_.emplace_back(name.data(), name.size());
-      return done;
-    }));
+    // Whoever takes a connection and says nothing is waited for no longer than patience lasts.
+    const std::chrono::milliseconds within(static_cast<long>(1000 * std::clamp(o_.patience, 5.0, 60.0)));
+    TACIT_OK(Again(
+        [&](grpc::ClientContext& call, Status& believed) {
+          v1::EnrolRequest request;
+          request.set_protocol(kProtocol);
+          const grpc::Status done = stub_->Enrol(&call, request, &reply);
+          names_.clear();
+          if (const auto server = call.auth_context(); done.ok() && server != nullptr)
+            for (const auto& name : server->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME))
+              names_.emplace_back(name.data(), name.size());
+          if (done.ok()) believed = Believed(call);
+          return done;
+        },
+        within));
     return reply;
   }
   // Hosts that the certificate is for that the server enrolled by.
@@ -59,8 +79,9 @@ class Line {
   Result<Work> Next(const std::string& job, std::size_t most) {
     Work work;
     bool sound = true;
-    TACIT_OK(Again([&](grpc::ClientContext& call) {
+    TACIT_OK(Again([&](grpc::ClientContext& call, Status& believed) {
       work = {};
+      sound = true;
       v1::NextRequest request;
       request.set_job(job);
       const auto stream = stub_->Next(&call, request);
@@ -81,6 +102,7 @@ class Line {
       const grpc::Status done = stream->Finish();
       if (sound && done.ok() && work.frame.size() != size)
         return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the broadcast was cut");
+      if (done.ok()) believed = Believed(call);
       return sound ? done : grpc::Status::OK;
     }));
     if (!sound)
@@ -88,12 +110,23 @@ class Line {
     return work;
   }
 
-  // false: the round ended without this answer.
+  // false: the round ended without this answer. Not a byte of it leaves before the certificate at the other
+  // end of this very call is believed: the connection may be another than that of the question.
   Result<bool> Answer(const std::string& job, const Work& work, const Bytes& bytes) {
     bool counted = true;
-    TACIT_OK(Again([&](grpc::ClientContext& call) {
+    TACIT_OK(Again([&](grpc::ClientContext& call, Status& believed) {
       v1::AnswerReply reply;
       const auto stream = stub_->Answer(&call, &reply);
+      if (!o_.revocations.empty()) {
+        stream->WaitForInitialMetadata();
+        const bool there = !Shown(call).empty();  // otherwise the call has failed: tried again
+        if (there) believed = Believed(call);
+        if (!there || !believed.ok()) {
+          call.TryCancel();
+          const grpc::Status ended = stream->Finish();
+          return ended.ok() ? grpc::Status::CANCELLED : ended;
+        }
+      }
       v1::AnswerPart part;
       part.set_job(job);
       part.set_round(work.round);
@@ -132,28 +165,42 @@ class Line {
     stub_ =
         v1::Federation::NewStub(grpc::CreateCustomChannel(o_.server, grpc::SslCredentials(tls), arguments));
   }
-  // Whether the server's certificate is not revoked. Every answer comes after a question that was believed.
+  // The certificate at the other end of a call; empty: there is none.
+  static std::string Shown(const grpc::ClientContext& call) {
+    const auto server = call.auth_context();
+    if (server == nullptr) return "";
+    const auto shown = server->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    return shown.size() == 1 ? std::string(shown[0].data(), shown[0].size()) : "";
+  }
+  // Whether the server's certificate is not revoked. kIo: the list cannot be read now, and nobody is believed
+  // until it can.
   Status Believed(const grpc::ClientContext& call) const {
     if (o_.revocations.empty()) return Ok{};
-    const auto shown = call.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-    const Status valid = shown.size() == 1 ? revoked_.Check(std::string(shown[0].data(), shown[0].size()))
-                                           : Status(Fail(Code::kMismatch, "it shows no certificate"));
+    const std::string shown = Shown(call);
+    const Status valid =
+        !shown.empty() ? revoked_.Check(shown) : Status(Fail(Code::kMismatch, "it shows no certificate"));
     if (valid.ok()) return Ok{};
-    return Fail(Code::kInvalidArgument, "{}: is not listened to: {}", o_.server, valid.error().message);
+    return Fail(valid.error().code == Code::kIo ? Code::kIo : Code::kInvalidArgument,
+                "{}: is not listened to: {}", o_.server, valid.error().message);
   }
+  // make(call, believed): the call, and whether the server that it reached is believed. within: what one call
+  // may take; a server waits ten seconds before it says that there is nothing to do.
   template <class Call>
-  Status Again(Call make) {
+  Status Again(Call make, std::chrono::milliseconds within = std::chrono::seconds(60)) {
     using namespace std::chrono_literals;
     const auto begin = steady_clock::now();
     std::chrono::milliseconds pause = 50ms;
     for (bool said = false;;) {
       if (stopped()) return Fail(Code::kInterrupted, "stopped");
       grpc::ClientContext call;
-      call.set_deadline(In(60s));
+      call.set_deadline(In(within));
       const auto called = steady_clock::now();
-      const grpc::Status done = make(call);
-      if (done.ok()) return Believed(call);
-      switch (done.error_code()) {
+      Status believed = Ok{};
+      const grpc::Status done = make(call, believed);
+      if (!believed.ok() && believed.error().code != Code::kIo) return believed;
+      if (believed.ok() && done.ok()) return Ok{};
+      const std::string why = believed.ok() ? done.error_message() : believed.error().message;
+      switch (believed.ok() ? done.error_code() : grpc::StatusCode::UNAVAILABLE) {
         case grpc::StatusCode::UNAVAILABLE:
         case grpc::StatusCode::DEADLINE_EXCEEDED:
         case grpc::StatusCode::CANCELLED:
@@ -166,19 +213,24 @@ class Line {
                       done.error_message());
         default: return Fail(Code::kIo, "{}: {}", o_.server, done.error_message());
       }
+      const std::string advice = Advice(why, o_.server);
       if (steady_clock::now() - begin > std::chrono::duration<double>(o_.patience))
-        return Fail(Code::kIo,
-                    "{}: cannot be reached ({}); check the address, that the server runs, and that its "
-                    "authority is that of --ca",
-                    o_.server, done.error_message());
+        return Fail(Code::kIo, "{}: cannot be reached ({}); {}", o_.server, why,
+                    !advice.empty() ? advice
+                                    : "check the address, that the server runs, and that its authority is "
+                                      "that of --ca");
       const std::chrono::duration<double> took = steady_clock::now() - called;
+      if (!said && !advice.empty() && o_.log) o_.log(fmt::format("{}: {}", o_.server, advice));
       if ((!said || took > 5s) && o_.log)
-        o_.log(fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server,
-                           done.error_message(), took.count()));
+        o_.log(
+            fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server, why, took.count()));
       said = true;
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
-      Connect();
+      // A server that was reached and cannot help now may have no file left for another connection.
+      const bool reached =
+          !Shown(call).empty() && (done.ok() || done.error_code() == grpc::StatusCode::UNAVAILABLE);
+      if (!reached) Connect();
     }
   }
   const JoinOptions& o_;
@@ -196,7 +248,7 @@ Result<Offer> Read(Line& line, const JoinOptions& o) {
   TACIT_TRY(const v1::EnrolReply reply, line.Enrol());
   if (reply.protocol() != kProtocol || !IsJobId(reply.job()))
     return Fail(Code::kMalformed, "{}: does not speak this protocol; use one version of tacit", o.server);
-  Offer offer{.id = reply.job(), .toml = reply.toml(), .job = {}};
+  Offer offer{.id = reply.job(), .toml = reply.toml(), .job = {}, .answered = reply.answered()};
   TACIT_TRY(offer.job, ParseJob(offer.toml, "the job of " + o.server, {}));
   return offer;
 }
@@ -206,6 +258,7 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
   std::string passed;  // the question that was passed over last
   for (;;) {
     if (line.stopped()) return Fail(Code::kInterrupted, "stopped");
+    const auto asked = steady_clock::now();
     TACIT_TRY(const Work work, line.Next(job, site.most_bytes()));
     switch (work.kind) {
       case v1::WorkPart::ROUND: {
@@ -236,7 +289,9 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
         break;
       }
       case v1::WorkPart::OVER: return Ok{};
-      default: break;
+      default:  // a server waits before it says so, and one that does not shall not keep this machine busy
+        if (steady_clock::now() - asked < kSoon) std::this_thread::sleep_for(kSoon);
+        break;
     }
   }
 }
@@ -277,6 +332,19 @@ Result<Joined> Join(const JoinOptions& o) {
   TACIT_OK(CheckPolicy(o.policy, offer.job, plan));
   Joined joined{.job = offer.id, .folder = o.state / offer.id, .result = {}, .over = false};
   std::error_code ec;
+  const fs::path place = fs::absolute(joined.folder, ec).lexically_normal();
+  // Rounds that were answered from another folder would be released and paid anew. What the server says can
+  // only make this client refuse.
+  const auto elsewhere = [&](std::uint32_t known) -> Status {
+    if (known >= offer.answered) return Ok{};
+    return Fail(Code::kBudget,
+                "{}: has the answer of {} to round {} of job {}, and {} knows of {}: the job was joined with "
+                "another --state, whose rounds would be released and paid anew; give that folder, or leave "
+                "this job",
+                o.server, o.identity.name, offer.answered, offer.id, place.string(),
+                known == 0 ? "none" : fmt::format("round {} at most", known));
+  };
+  if (!fs::exists(place / "checkpoint", ec)) TACIT_OK(elsewhere(0));
   fs::create_directories(joined.folder, ec);
   // A job keeps its text under its id: a server cannot change what was agreed to.
   const fs::path kept = joined.folder / "job.toml";
@@ -295,12 +363,17 @@ Result<Joined> Join(const JoinOptions& o) {
                       .ledger = o.ledger.empty() ? o.state / "ledger.db" : o.ledger,
                       .notary = &notary,
                       .server_trust = trust};
-  TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, [&](Site& site) {
-              if (o.log) o.log(fmt::format("joined job {}", offer.id));
-              const Status done = Serve(line, offer.id, site, o);
-              joined.over = done.ok();
-              return done;
-            }));
+  const auto serve = [&](Site& site) -> Status {
+    TACIT_OK(elsewhere(site.round()));
+    if (o.log)
+      o.log(fmt::format(
+          "joined job {}, kept in {}: {}", offer.id, place.string(),
+          site.round() == 0 ? "nothing answered so far" : fmt::format("round {} answered", site.round())));
+    const Status done = Serve(line, offer.id, site, o);
+    joined.over = done.ok();
+    return done;
+  };
+  TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, serve));
   return joined;
 }
 

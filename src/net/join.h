@@ -55,6 +55,7 @@ struct Joined {
 struct Offer {
   std::string id, toml;
   Job job;
+  std::uint32_t answered = 0;  // the last round that the server says it has this client's answer to
 };
 Result<Offer> ReadOffer(const JoinOptions&);
 Result<Joined> Join(const JoinOptions&);

@@ -24,6 +24,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kPoll = 50ms;                     // how late a stop or a hang-up is noticed
 constexpr auto kWait = 10s;                      // of one call for a note that is not there yet
+constexpr int kOpen = 2;  // calls that a neighbour may have open at once: one may be about to be noticed
 constexpr std::size_t kPart = 256 << 10;
 
 std::string NameBehind(const grpc::AuthContext& peer) {
@@ -66,6 +67,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000);  // as in server.cc
     grpc::ResourceQuota quota;
     quota.SetMaxThreads(static_cast<int>(8 * neighbours_.size() + 64));
     builder.SetResourceQuota(quota);
@@ -149,11 +151,32 @@ class PostOffice final : public Post, public v1::Peers::Service {
  private:
   struct Neighbour {
     std::uint32_t asked = 0;  // the last place it asked for: it has all before
+    int open = 0;  // its calls
     std::shared_ptr<grpc::Channel> channel = {};
   };
   struct Reply {
     v1::NotePart::Kind kind = v1::NotePart::WAIT;
     Bytes note;
+  };
+  // One of the calls that a neighbour has open.
+  class Open {
+   public:
+    Open(std::mutex& mutex, Neighbour& who) : mutex_(mutex), who_(who) {
+      const std::lock_guard lock(mutex_);
+      allowed_ = ++who_.open <= kOpen;
+    }
+    ~Open() {
+      const std::lock_guard lock(mutex_);
+      --who_.open;
+    }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    bool allowed() const { return allowed_; }
+
+   private:
+    std::mutex& mutex_;
+    Neighbour& who_;
+    bool allowed_ = false;
   };
   bool stopped() const { return o_.stop != nullptr && o_.stop->load(); }
   void Log(const std::string& line) const {
@@ -173,7 +196,9 @@ class PostOffice final : public Post, public v1::Peers::Service {
     if (who.empty() || certificates.size() != 1)
       return refuse(grpc::StatusCode::UNAUTHENTICATED, who, "a certificate with one common name is needed");
     if (const Status s = revoked_.Check(std::string(certificates[0].data(), certificates[0].size())); !s.ok())
-      return refuse(grpc::StatusCode::UNAUTHENTICATED, who, s.error().message);
+      return refuse(
+          s.error().code == Code::kIo ? grpc::StatusCode::UNAVAILABLE : grpc::StatusCode::UNAUTHENTICATED,
+          who, s.error().message);
     const auto place = ClientOf(o_.job, who);
     const auto found = place.ok() ? neighbours_.find(*place) : neighbours_.end();
     if (found == neighbours_.end())
@@ -181,6 +206,9 @@ class PostOffice final : public Post, public v1::Peers::Service {
     if (in->protocol() != kProtocol || in->job() != name_)
       return refuse(grpc::StatusCode::FAILED_PRECONDITION, who,
                     "another version or another job: both peers need the same file, and the same tacit");
+    const Open open(mutex_, found->second);
+    if (!open.allowed())
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE, "this peer has calls open already; try again");
     v1::NotePart part;
     Bytes note;
     {
@@ -265,7 +293,9 @@ class PostOffice final : public Post, public v1::Peers::Service {
       const auto shown = call.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
       const Status valid = shown.size() == 1 ? revoked_.Check(std::string(shown[0].data(), shown[0].size()))
                                              : Status(Fail(Code::kMismatch, "it shows no certificate"));
-      if (!valid.ok()) return Fail(Code::kMismatch, "{}: is not listened to: {}", who, valid.error().message);
+      if (!valid.ok())  // kIo: the list cannot be read now
+        return Fail(valid.error().code == Code::kIo ? Code::kIo : Code::kMismatch,
+                    "{}: is not listened to: {}", who, valid.error().message);
     }
     if (done.ok() && reply.note.size() == size) return Ok{};
     {  // tried anew on a connection of its own: see join.cc

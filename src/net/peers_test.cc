@@ -229,7 +229,7 @@ class Caller : public Peers {
     return stream->Finish();
   }
   std::atomic<int> port_ = 0;
-  v1::NotePart::Kind kind_ = v1::NotePart::WAIT;
+  std::atomic<v1::NotePart::Kind> kind_ = v1::NotePart::WAIT;
 };
 
 TEST_F(Caller, IsTurnedAwayUnlessANeighbourInTheSameJob) {
@@ -265,6 +265,60 @@ TEST_F(Caller, IsTurnedAwayUnlessANeighbourInTheSameJob) {
   peer.join();
   ASSERT_TRUE(done->ok()) << done->error().message;
   EXPECT_FALSE((**done).over);
+}
+
+TEST_F(Caller, HasTwoCallsOpenAtMost) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();
+  const auto plan = PlanOf(job);
+  ASSERT_TRUE(plan.ok());
+  const std::string name = NameOf(job, *plan);
+  std::atomic<bool> stop = false;
+  std::jthread peer([&] {
+    PeerSettings o = Settings(job, 0, files[0]);
+    o.stop = &stop;
+    o.listening = [&](int port) { port_ = port; };
+    EXPECT_TRUE(TakePeersPart(o).ok());
+  });
+  while (port_ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::atomic<int> turned_away = 0;
+  {
+    std::vector<std::jthread> calls;  // for a note that is not there yet: each waits
+    for (int i = 0; i < 6; ++i)
+      calls.emplace_back([&] {
+        if (Call(Who("p1"), name).error_code() == grpc::StatusCode::UNAVAILABLE) ++turned_away;
+      });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(8);
+    while (turned_away < 4 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(Call(Who("p4"), name, kProtocol, 0).ok());  // another neighbour is not concerned
+    EXPECT_EQ(turned_away, 4);
+    stop = true;  // and the two that wait are let go
+  }
+}
+
+// Nobody is let in while the list cannot be read, and nobody is sent away for good.
+TEST_F(Peers, WaitForAListThatCannotBeReadNow) {
+  const auto files = WriteRows(30, 3, kPeers);
+  const Job job = Addressed();
+  const RunResult alone = Alone(job);
+  const auto good = ReadWhole(home() / "ca/crl.pem");
+  ASSERT_TRUE(good.ok());
+  list_ = here_ / "crl.pem";
+  ASSERT_TRUE(WriteWhole(list_, good->substr(0, good->size() / 2)).ok());
+  std::vector<Result<Joined>> joined;
+  {
+    std::jthread mend([&] {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      EXPECT_TRUE(WriteWhole(list_, *good).ok());
+    });
+    joined = TrainPeers(job, files);
+  }
+  for (const auto& one : joined) {
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    EXPECT_TRUE(one->over);
+  }
+  EXPECT_EQ(MeanOf(joined, {0, 1, 2, 3, 4}), alone.model);
 }
 
 TEST_F(Peers, BelieveNobodyElseAtANeighboursAddress) {

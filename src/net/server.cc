@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <list>
 #include <map>
 #include <mutex>
+#include <sstream>
 
 #include <federation.grpc.pb.h>
 #include "core/sha256.h"
+#include "experiment/files.h"
 #include "net/deadline.h"
 #include "net/notary.h"
 
@@ -26,6 +29,8 @@ constexpr auto kGrace = std::chrono::seconds(2);  // for more answers, where eno
 constexpr int kOpen =
     2;  // calls of a kind that a client may have open at once: one may be about to be noticed
 constexpr auto kWait = std::chrono::seconds(10);  // of one Next; a client that is gone holds no thread longer
+constexpr int kHandshake = 10000;  // milliseconds
+constexpr std::uint32_t kMaskInput = 3;  // the step of a round under masks whose answer is the update
 constexpr std::size_t kPart = 256 << 10;
 constexpr std::size_t kName = 16;
 
@@ -43,7 +48,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
         told_(job.clients.size()),
         here_(job.clients.size()),
         waiting_(job.clients.size()),
-        answering_(job.clients.size()) {
+        answering_(job.clients.size()),
+        answered_(job.clients.size()) {
     counts_.clients = job.clients.size();
     counts_.rounds = job.config.algorithm.rounds;
   }
@@ -58,6 +64,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
 
   Status Listen() {
+    TACIT_OK(ReadAnswered());
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     tls.pem_root_certs = o_.identity.authority;
     tls.pem_key_cert_pairs.push_back({o_.identity.key, o_.identity.certificate});
@@ -69,6 +76,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * kOpen);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+    // Whoever shows no certificate holds a file descriptor no longer than this.
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshake);
     grpc::ResourceQuota quota;
     quota.SetMaxThreads(static_cast<int>(2 * kOpen * job_.clients.size() + 64));
     builder.SetResourceQuota(quota);
@@ -86,6 +95,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
   void Note(const std::string& text) override { Log(text); }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {
+    if (number_ == 0) {
+      if (o_.before) TACIT_OK(o_.before());
+      TACIT_OK(ReadAnswered());  // again: whoever had the folder before may have written since
+      TACIT_OK(KeepAnswered());
+    }
     Sha256 broadcast;
     broadcast.Add(q.frame);
     const Sha256::Digest digest = broadcast.Finish();
@@ -139,7 +153,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
     frame_ = nullptr;
     // Nobody may still read the question that ends here.
     while (readers_ > 0) changed_.wait_for(lock, kPoll);
-    return done;
+    lock.unlock();
+    if (!Releases(q.last, q.step)) return done;
+    const Status kept = KeepAnswered();
+    return done.ok() ? kept : done;
   }
 
   void Over(double seconds, bool everybody) override {
@@ -167,6 +184,57 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (o_.log) o_.log(line);
   }
 
+  // Whether an answer is one that a client pays for and keeps under the round's number.
+  static bool Releases(bool last, std::uint32_t step) { return !last && (step == 0 || step >= kMaskInput); }
+  // A line a client: the round, and its name; durable when it returns.
+  Status KeepAnswered() {
+    if (o_.answered.empty()) return Ok{};
+    const std::lock_guard one(file_mutex_);
+    std::string text;
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < answered_.size(); ++i)
+        text += fmt::format("{} {}\n", answered_[i], job_.clients[i]);
+    }
+    return WriteWhole(o_.answered, text);
+  }
+  // The file is written anew after every round; in between lines are added to it, of which the last one of a
+  // client counts, and which survive the process (and, once the round is over, a power cut).
+  Status ReadAnswered() {
+    std::error_code ec;
+    if (o_.answered.empty() || !std::filesystem::exists(o_.answered, ec)) return Ok{};
+    TACIT_TRY(const std::string text, ReadWhole(o_.answered, 1 << 26));
+    std::istringstream lines(text.substr(0, text.rfind('\n') + 1));  // a line that was cut is none
+    std::uint32_t round = 0;
+    const std::lock_guard lock(mutex_);
+    for (std::string name; lines >> round >> name;) {
+      const auto client = ClientOf(job_, name);
+      if (!client.ok()) break;
+      answered_[*client] = std::max(answered_[*client], round);
+    }
+    if (lines.eof()) return Ok{};
+    return Fail(Code::kMalformed, "{}: is not a list of the clients of this job; put it back, or remove it",
+                o_.answered.string());
+  }
+  // That a client sends an answer to this round: it has paid for it, and it has left, whether or not it is
+  // counted. A client that lies shuts out itself.
+  Status NoteAnswer(std::uint32_t client, const v1::AnswerPart& part) {
+    if (!Releases(part.last(), part.step()) || part.round() > job_.config.algorithm.rounds) return Ok{};
+    const std::lock_guard one(file_mutex_);
+    {
+      const std::lock_guard lock(mutex_);
+      if (answered_[client] >= part.round()) return Ok{};
+    }
+    if (!o_.answered.empty()) {
+      std::ofstream file(o_.answered, std::ios::app);
+      file << fmt::format("{} {}\n", part.round(), job_.clients[client]) << std::flush;
+      if (!file.good()) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
+    }
+    const std::lock_guard lock(mutex_);
+    answered_[client] = part.round();  // nobody else changes it meanwhile
+    return Ok{};
+  }
+
   // The client behind a call, by its certificate alone.
   grpc::Status Who(const ServerContext& call, std::uint32_t& client) {
     const grpc::Status known = Known(call, client);
@@ -183,7 +251,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
     if (const Status s = revoked_.Check(shown); !s.ok()) {
       Log(fmt::format("refused {}: {}", IsPartyName(name) ? name : "a caller", s.error().message));
-      return Refuse(grpc::StatusCode::UNAUTHENTICATED, s.error().message);
+      // A list that cannot be read now says nothing of this client: it is to come again.
+      return Refuse(
+          s.error().code == Code::kIo ? grpc::StatusCode::UNAVAILABLE : grpc::StatusCode::UNAUTHENTICATED,
+          s.error().message);
     }
     const auto found = ClientOf(job_, name);
     if (!found.ok()) {
@@ -246,6 +317,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
     out->set_protocol(kProtocol);
     out->set_job(id_);
     out->set_toml(toml_);
+    {
+      const std::lock_guard lock(mutex_);
+      out->set_answered(answered_[client]);
+    }
     Log(fmt::format("{} has read the job", job_.clients[client]));
     return grpc::Status::OK;
   }
@@ -323,9 +398,14 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (auto s = Who(*call, client); !s.ok()) return s;
     const Open open(*this, answering_, client, call);
     if (!open.allowed()) return TooMany();
+    in->SendInitialMetadata();  // a client may wait for it, to see the certificate before it sends anything
     v1::AnswerPart part;
     if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
     if (part.job() != id_) return OtherJob();
+    if (const Status kept = NoteAnswer(client, part); !kept.ok()) {
+      Log(kept.error().message);
+      return Refuse(grpc::StatusCode::UNAVAILABLE, "the server cannot keep what it is sent; try again");
+    }
     std::uint64_t number = 0, most = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -393,6 +473,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 
+  std::mutex file_mutex_;  // of the file of answers; taken before the other
   std::mutex mutex_;
   std::condition_variable changed_;  // for whoever asks: an answer more, or a reader less
   std::condition_variable asked_;  // for the many who wait to be asked, whom an answer need not wake
@@ -405,6 +486,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   bool over_ = false, closing_ = false;
   std::vector<bool> told_, here_;  // by client: that it is over; has called
   std::vector<int> waiting_, answering_;  // and its open calls
+  std::vector<std::uint32_t> answered_;  // and the last round that it has sent an answer to
   std::list<Upload> uploads_;
 };
 

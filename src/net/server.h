@@ -14,15 +14,19 @@
 
 namespace tacit {
 
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 
 struct ServeOptions {
   std::string address = "127.0.0.1:0";           // port 0: any that is free
   Identity identity;
   std::filesystem::path revocations;             // crl.pem; empty: none
-  const std::atomic<bool>* stop = nullptr;       // set: end after the round that waits, kInterrupted
-  double upload = 60;                            // seconds an answer may take; a client gives up as soon
-  std::function<void(const std::string&)> log;   // one line per event; from any thread
+  const std::atomic<bool>* stop = nullptr;       // set: a question that waits ends, kInterrupted
+  // File: the last round that each client has sent an answer to, counted or not, kept before it hears so;
+  // empty: none.
+  std::filesystem::path answered = {};
+  std::function<Status()> before = {};  // called before the first question, when the folder is locked
+  double upload = 60;  // seconds an answer may take; a client gives up as soon
+  std::function<void(const std::string&)> log;  // one line per event; from any thread
 };
 
 class FederationServer : public Link {

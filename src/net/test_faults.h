@@ -51,7 +51,7 @@ class NetworkFaults : public Federation {
     ASSERT_EQ(all->front().runs.size(), 1u);
     EXPECT_EQ(all->front().runs[0].state, "settled");
     if (least == most) {
-      EXPECT_GE(Totals(all->front())[0].EpsilonAt(1e-5), epsilon * 0.99) << client;
+      EXPECT_GE(Totals(all->front())[0].EpsilonAt(1e-5), epsilon * (1 - 1e-9)) << client;
     }
     EXPECT_LE(Totals(all->front())[0].EpsilonAt(1e-5), epsilon * (1 + 1e-12)) << client;
   }

@@ -176,6 +176,7 @@ class Federation : public testing::Test {
     PeerSettings o;
     o.job = job;
     o.identity = Who(job.clients[k]);
+    o.revocations = list_;
     o.data = data;
     o.state = here_ / ("state-" + job.clients[k]);
     o.policy = Everything();
@@ -215,6 +216,7 @@ class Federation : public testing::Test {
   std::filesystem::path here_;
   std::atomic<bool> failed_ = false;
   double linger_ = 20;
+  std::filesystem::path list_;  // crl.pem of peers; empty: none
   std::mutex mutex_;
   std::string log_;
 };

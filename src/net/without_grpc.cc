@@ -2,6 +2,7 @@
 #include "net/join.h"
 #include "net/peers.h"
 #include "net/server.h"
+#include "net/wire_log.h"
 
 namespace tacit {
 namespace {
@@ -19,5 +20,7 @@ Result<std::unique_ptr<FederationServer>> FederationServer::Start(const Job&, st
 Result<Offer> ReadOffer(const JoinOptions&) { return Missing(); }
 Result<Joined> Join(const JoinOptions&) { return Missing(); }
 Result<Joined> TakePeersPart(const PeerSettings&) { return Missing(); }
+WireLog::WireLog(std::function<void(const std::string&)>) {}
+WireLog::~WireLog() = default;
 
 }  // namespace tacit

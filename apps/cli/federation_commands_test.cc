@@ -1,0 +1,157 @@
+// What `tacit serve` and `tacit join` do as commands: folders, limits, and what they say when something is
+// wrong.
+#include <sys/resource.h>
+
+#include "federation_processes.h"
+
+namespace tacit {
+namespace {
+
+class Commands : public ProcessFederation {
+ public:
+  Commands()
+      : ProcessFederation(std::filesystem::temp_directory_path() /
+                          fmt::format("tacit_{}_{}",
+                                      testing::UnitTest::GetInstance()->current_test_info()->name(),
+                                      ::getpid())) {}
+  ~Commands() {
+    for (const pid_t p : running_) ::kill(p, SIGKILL), ::waitpid(p, nullptr, 0);
+  }
+
+  // A server whose folder says where it is, with few files allowed to begin with.
+  void TwoServersOfAFolder() {
+    const pid_t first = Start(home_, kServer, FreePort());
+    running_.push_back(first);
+    const std::string address = Address();
+    ASSERT_FALSE(address.empty()) << Said(kServer);
+    const pid_t second = Start(home_, kServer, FreePort());
+    EXPECT_EQ(Ends(second), static_cast<int>(Code::kIo)) << Said(kServer);
+    EXPECT_NE(Said(kServer).find("another process"), std::string::npos) << Said(kServer);
+    EXPECT_EQ(Address(), address);
+  }
+  void FilesAreAsManyAsAllowed() {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit few = before;
+    few.rlim_cur = 64;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const pid_t server = Start(home_, kServer, FreePort());
+    running_.push_back(server);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    ASSERT_FALSE(Address().empty()) << Said(kServer);
+    rlimit its{};
+    ASSERT_EQ(::prlimit(server, RLIMIT_NOFILE, nullptr, &its), 0);
+    EXPECT_EQ(its.rlim_cur, its.rlim_max);
+  }
+  // Connections without a certificate take all files that the server may have, in mid-run, and go again.
+  void FilesRunOut() {
+    const int port = FreePort();
+    const pid_t server = Start(home_, kServer, port, {}, {"--crl", (home_ / "ca/crl.pem").string()});
+    running_.push_back(server);
+    ASSERT_FALSE(Address().empty()) << Said(kServer);
+    const rlimit few{200, 200};
+    ASSERT_EQ(::prlimit(server, RLIMIT_NOFILE, &few, nullptr), 0);
+    std::vector<pid_t> clients(kClients, -1);
+    const auto says = [&](std::size_t who, const char* what) {
+      for (int i = 0; i < 6000 && Said(who).find(what) == std::string::npos; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return Said(who).find(what) != std::string::npos;
+    };
+    clients[2] = Start(home_, 2, port);
+    EXPECT_TRUE(says(2, "joined")) << Said(2);
+    ::kill(clients[2], SIGSTOP);  // connected, and the others wait for it
+    for (const std::size_t who : {0, 1}) {
+      clients[who] = Start(home_, who, port);
+      EXPECT_TRUE(says(who, "answered\n")) << Said(who);
+    }
+    std::vector<int> bare;
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int i = 0; i < 300; ++i) {
+      bare.push_back(::socket(AF_INET, SOCK_STREAM, 0));
+      ASSERT_EQ(::connect(bare.back(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ::kill(clients[2], SIGCONT);
+    EXPECT_TRUE(says(2, "Too many open files")) << Said(2);
+    for (const int fd : bare) ::close(fd);
+    for (std::size_t who = 0; who < kClients; ++who) EXPECT_EQ(Ends(clients[who]), 0) << Said(who);
+  }
+  void AReviewOfNobody() {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(Ends(Start(home_, 0, FreePort(), {}, {"--review"})), static_cast<int>(Code::kIo));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+    EXPECT_NE(Said(0).find("trying again"), std::string::npos) << Said(0);
+    EXPECT_NE(Said(0).find("cannot be reached"), std::string::npos) << Said(0);
+  }
+  // Somebody takes the connection and says nothing.
+  void AReviewOfTheSilent() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0), port = FreePort();
+    ASSERT_GE(listener, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    ASSERT_EQ(::listen(listener, 16), 0);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(Ends(Start(home_, 0, port, {}, {"--review"})), static_cast<int>(Code::kIo));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+    ::close(listener);
+    EXPECT_NE(Said(0).find("cannot be reached"), std::string::npos) << Said(0);
+  }
+  void AListThatIsNone() {
+    for (const std::size_t who : {std::size_t{0}, kServer}) {
+      EXPECT_EQ(Ends(Start(home_, who, FreePort(), {}, {"--crl", (home_ / "nowhere.pem").string()})),
+                static_cast<int>(Code::kIo));
+      EXPECT_NE(Said(who).find("--crl"), std::string::npos) << Said(who);
+    }
+  }
+  void AReviewNamesEverybody() {
+    const int port = FreePort();
+    running_.push_back(Start(home_, kServer, port));
+    ASSERT_FALSE(Address().empty()) << Said(kServer);
+    EXPECT_EQ(Ends(Start(home_, 1, port, {}, {"--review"})), 0) << Said(1);
+    EXPECT_NE(Said(1).find("one of 3: c0, c1, c2"), std::string::npos) << Said(1);
+    EXPECT_NE(Said(kServer).find("no --crl"), std::string::npos) << Said(kServer);
+  }
+
+ private:
+  std::string Address() const {
+    for (int i = 0; i < 3000; ++i) {
+      if (const auto text = ReadWhole(StateOf(home_, kServer) / "address"); text.ok()) return *text;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return "";
+  }
+  std::string Said(std::size_t who) const {
+    const auto log = ReadWhole(home_ / (NameOf(who) + ".log"));
+    return log.ok() ? *log : "";
+  }
+  // The exit code of a process that ends within a minute; -1: it does not.
+  static int Ends(pid_t pid) {
+    int state = 0;
+    for (int i = 0; i < 6000; ++i) {
+      if (::waitpid(pid, &state, WNOHANG) == pid) return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
+    return -1;
+  }
+  std::vector<pid_t> running_;
+};
+
+TEST(FederationCommands, ASecondServerOfAFolderLeavesTheAddressOfTheFirst) {
+  Commands().TwoServersOfAFolder();
+}
+TEST(FederationCommands, AServerMayOpenAsManyFilesAsTheSystemAllows) { Commands().FilesAreAsManyAsAllowed(); }
+TEST(FederationCommands, ConnectionsWithoutACertificateEndNobody) { Commands().FilesRunOut(); }
+TEST(FederationCommands, AReviewWithoutAServerSaysSoSoon) { Commands().AReviewOfNobody(); }
+TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().AReviewOfTheSilent(); }
+TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
+TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
+
+}  // namespace
+}  // namespace tacit
