@@ -15,6 +15,7 @@
 
 #include "algorithms/ef21.h"
 #include "clock.h"
+#include "data/partition.h"
 #include "data/preprocess.h"
 #include "runtime/threads.h"
 
@@ -39,6 +40,8 @@ std::string Measure(bool noisy, double seconds) {
   Dataset data = Rows();
   TACIT_CHECK(Preprocess({}, data).ok());
   const auto f = *MakeObjective({.loss = Loss::kMlp, .classes = 10, .hidden = {200}});
+  Partition partition = *MakePartition({.clients = kClients}, std::move(data));
+  KeepEntriesFor(*f, partition);  // as a run does
   const auto g = *MakeRegularizer({.name = Penalty::kNone, .weight = 0, .radius = 1.0});
   const LatticeGaussian lattice;
   const Expose expose;
@@ -62,9 +65,8 @@ std::string Measure(bool noisy, double seconds) {
   std::vector<Ledger> ledgers(kClients, Ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne));
   std::vector<MirroredEf21::Client> clients;
   for (std::uint32_t i = 0; i < kClients; ++i)
-    clients.emplace_back(
-        Holding{i, kRecords, Private<Shard>(Shard(data, i * kRecords, kRecords)), &ledgers[i]}, problem,
-        mechanism, o, sigma, false);
+    clients.emplace_back(Holding{i, kRecords, partition.shard(i), &ledgers[i]}, problem, mechanism, o, sigma,
+                         false);
   MirroredEf21::Server server(problem, o);
   ThreadRuntime<MirroredEf21> runtime(1, {});
   std::vector<double> rounds;

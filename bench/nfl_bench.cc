@@ -17,6 +17,7 @@
 
 #include "algorithms/nfl.h"
 #include "clock.h"
+#include "data/partition.h"
 #include "data/preprocess.h"
 #include "runtime/graph.h"
 
@@ -43,6 +44,7 @@ std::string Measure(std::size_t peers, std::size_t degree, std::size_t features,
                     unsigned threads, double seconds) {
   Dataset data = Rows(peers * records, features);
   TACIT_CHECK(Preprocess({}, data).ok());
+  const Partition partition = *MakePartition({.clients = peers, .rows_per_client = records}, std::move(data));
   const Graph graph = Regular(peers, degree, 1);
   const auto f = MakeObjective(Loss::kLeastSquares, 2);
   const auto g = *MakeRegularizer({.name = Penalty::kL1, .weight = 1e-3});
@@ -63,8 +65,8 @@ std::string Measure(std::size_t peers, std::size_t degree, std::size_t features,
   std::vector<Nfl::Peer> all;
   all.reserve(peers);
   for (std::uint32_t k = 0; k < peers; ++k)
-    all.emplace_back(Holding{k, records, Private<Shard>(Shard(data, k * records, records)), &ledgers[k]},
-                     graph.degree(k), problem, mechanism, o, sigma);
+    all.emplace_back(Holding{k, records, partition.shard(k), &ledgers[k]}, graph.degree(k), problem,
+                     mechanism, o, sigma);
   GraphRuntime<Nfl> runtime(threads, {});
   const std::uint32_t block = peers > 1000 ? 1 : 20;
   std::vector<double> blocks;
