@@ -118,6 +118,10 @@ FolderLock::~FolderLock() {
 Status FolderLock::Take(const std::filesystem::path& folder) {
   fd_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) == 0) return Ok{};
+  if (const int why = errno; why != EWOULDBLOCK)
+    return Fail(Code::kIo, "{}: cannot be locked: {}; check that it is there and its permissions",
+                folder.string(), std::strerror(why));
+  busy_ = true;
   return Fail(Code::kIo, "{}: another process is working on this run; let it finish, or stop it first",
               folder.string());
 }

@@ -39,9 +39,11 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
   ~FolderLock();
   Status Take(const std::filesystem::path& folder);
+  bool busy() const { return busy_; }  // why it was not taken: another process has it
 
  private:
   int fd_ = -1;
+  bool busy_ = false;
 };
 
 Status WriteWhole(const std::filesystem::path& file, std::string_view bytes);

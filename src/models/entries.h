@@ -86,6 +86,10 @@ std::shared_ptr<const KeptEntries> KeepEntries(const Dataset&, const std::vector
 // A long vector kept as what it is made of. Coordinate j·out + o, j < columns, is Σ_r x[r][j] d[r·out + o],
 // the element of SparseOuter; the coordinates after these are `tail`. columns = 0: it is the tail alone.
 struct FactoredVec {
+  FactoredVec() = default;
+  FactoredVec(FactoredVec&&) noexcept = default;  // no copies: where d begins depends on the address
+  FactoredVec& operator=(FactoredVec&&) noexcept = default;
+
   std::size_t columns = 0, out = 0;
   ColumnPairs x;
   ColumnEntries kept = {};  // instead of x, if there are any: of rows that outlive the vector

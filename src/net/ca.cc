@@ -168,14 +168,15 @@ Result<Authority> Open(const fs::path& folder) {
 // loses a line of the book, and what is not there cannot be revoked. Waits for others; they are soon done.
 Status TakeTurn(const fs::path& folder, std::optional<FolderLock>& lock) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!lock.emplace().Take(folder).ok()) {
+  for (;;) {
+    const Status taken = lock.emplace().Take(folder);
+    if (taken.ok() || !lock->busy()) return taken;
     if (std::chrono::steady_clock::now() >= until)
       return Fail(Code::kIo,
                   "{}: another process has been at work in it for 30 seconds; let it end, and try again",
                   folder.string());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return Ok{};
 }
 
 // A new list with these serials, signed.

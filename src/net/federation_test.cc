@@ -478,7 +478,7 @@ TEST_F(Federation, GoesOnAfterAStopBitForBit) {
   std::vector<std::jthread> clients;
   std::vector<std::size_t> rounds(2), stops(2);
   std::optional<Result<RunResult>> run;
-  int port = 0;
+  const int port = FreePort();
   std::atomic<bool> end = false;
   for (int part = 0; !run || run->ok() == false || (*run)->interrupted; ++part) {
     ASSERT_LT(part, 12);
@@ -490,7 +490,6 @@ TEST_F(Federation, GoesOnAfterAStopBitForBit) {
                                            .stop = &stop,
                                            .log = {}});
     ASSERT_TRUE(server.ok()) << server.error().message;
-    port = (*server)->port();
     for (std::size_t c = 0; part == 0 && c < 2; ++c)
       clients.emplace_back([&, c] {
         for (bool over = false; !over && !end;) {  // every client stops after three rounds and comes back
@@ -592,6 +591,52 @@ TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
   EXPECT_EQ((*run)->rounds_done, 6u);
 }
 
+// The first part of an answer to a round that is not asked for.
+grpc::StatusCode SendLate(const char* job, int port, const Identity& who, std::uint32_t round,
+                          std::uint32_t step, bool last) {
+  const auto channel = grpc::CreateChannel(fmt::format("127.0.0.1:{}", port),
+                                           grpc::SslCredentials({who.authority, who.key, who.certificate}));
+  grpc::ClientContext call;
+  v1::AnswerReply reply;
+  const auto stub = v1::Federation::NewStub(channel);
+  const auto stream = stub->Answer(&call, &reply);
+  v1::AnswerPart part;
+  part.set_job(job);
+  part.set_round(round);
+  part.set_step(step);
+  part.set_last(last);
+  stream->Write(part);
+  stream->WritesDone();
+  return stream->Finish().error_code();
+}
+
+// A server that died within a line is followed by one that does not go on with that line.
+TEST_F(Federation, ALineThatWasCutIsNotGoneOnWith) {
+  const Job job = MakeJob(kSmall);
+  const fs::path file = here_ / "answered";
+  ASSERT_TRUE(WriteWhole(file, "2 c0\n1").ok());
+  const auto start = [&] {
+    return FederationServer::Start(job, kId,
+                                   {.address = "127.0.0.1:0",
+                                    .identity = Who("server"),
+                                    .revocations = {},
+                                    .answered = file,
+                                    .before = {},
+                                    .log = {}});
+  };
+  {
+    const auto server = start();
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    EXPECT_EQ(SendLate(kId, (*server)->port(), Who("c1"), 3, 0, false), grpc::StatusCode::ABORTED);
+    EXPECT_EQ(*ReadWhole(file), "2 c0\n0 c1\n3 c1\n");
+    EXPECT_EQ(SendLate(kId, (*server)->port(), Who("c1"), 4, 0, false), grpc::StatusCode::ABORTED);
+    EXPECT_EQ(*ReadWhole(file), "2 c0\n0 c1\n3 c1\n4 c1\n");
+  }
+  EXPECT_TRUE(start().ok());
+  ASSERT_TRUE(WriteWhole(file, "13 c1\n").ok());  // the job has six rounds
+  EXPECT_EQ(start().error().code, Code::kMalformed);
+}
+
 // What was sent is known before it is acknowledged, while the round still waits for others, and where it came
 // too late to count: a server that is killed then must not forget it.
 TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
@@ -617,21 +662,8 @@ TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
   EXPECT_NE(ReadWhole(here_ / "killed", 1000)->find("1 c0\n"), std::string::npos);
 
   const Identity c1 = Who("c1");
-  const auto channel = grpc::CreateChannel(fmt::format("127.0.0.1:{}", (*server)->port()),
-                                           grpc::SslCredentials({c1.authority, c1.key, c1.certificate}));
   const auto late = [&](std::uint32_t round, std::uint32_t step, bool last) {
-    grpc::ClientContext call;
-    v1::AnswerReply reply;
-    const auto stub = v1::Federation::NewStub(channel);
-    const auto stream = stub->Answer(&call, &reply);
-    v1::AnswerPart part;
-    part.set_job(kId);
-    part.set_round(round);
-    part.set_step(step);
-    part.set_last(last);
-    stream->Write(part);
-    stream->WritesDone();
-    return stream->Finish().error_code();
+    return SendLate(kId, (*server)->port(), c1, round, step, last);
   };
   const auto known = [&] { return *ReadWhole(here_ / "answered", 1000); };
   EXPECT_EQ(late(5, 1, false), grpc::StatusCode::ABORTED);  // keys alone

@@ -188,28 +188,35 @@ class Server final : public FederationServer, public v1::Federation::Service {
   static bool Releases(bool last, std::uint32_t step) { return !last && (step == 0 || step >= kMaskInput); }
   // A line a client: the round, and its name; durable when it returns.
   Status KeepAnswered() {
-    if (o_.answered.empty()) return Ok{};
     const std::lock_guard one(file_mutex_);
+    return WriteAnswered();
+  }
+  Status WriteAnswered() {  // under file_mutex_
+    if (o_.answered.empty()) return Ok{};
     std::string text;
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < answered_.size(); ++i)
         text += fmt::format("{} {}\n", answered_[i], job_.clients[i]);
     }
-    return WriteWhole(o_.answered, text);
+    TACIT_OK(WriteWhole(o_.answered, text));
+    torn_ = false;
+    return Ok{};
   }
   // The file is written anew after every round; in between lines are added to it, of which the last one of a
   // client counts, and which survive the process (and, once the round is over, a power cut).
   Status ReadAnswered() {
     std::error_code ec;
     if (o_.answered.empty() || !std::filesystem::exists(o_.answered, ec)) return Ok{};
+    const std::lock_guard one(file_mutex_);
     TACIT_TRY(const std::string text, ReadWhole(o_.answered, 1 << 26));
+    torn_ = !text.empty() && text.back() != '\n';
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));  // a line that was cut is none
     std::uint32_t round = 0;
     const std::lock_guard lock(mutex_);
     for (std::string name; lines >> round >> name;) {
       const auto client = ClientOf(job_, name);
-      if (!client.ok()) break;
+      if (!client.ok() || round > job_.config.algorithm.rounds) break;
       answered_[*client] = std::max(answered_[*client], round);
     }
     if (lines.eof()) return Ok{};
@@ -226,9 +233,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
       if (answered_[client] >= part.round()) return Ok{};
     }
     if (!o_.answered.empty()) {
+      if (torn_) TACIT_OK(WriteAnswered());  // a line that was cut is not gone on with
       std::ofstream file(o_.answered, std::ios::app);
       file << fmt::format("{} {}\n", part.round(), job_.clients[client]) << std::flush;
-      if (!file.good()) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
+      torn_ = !file.good();
+      if (torn_) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
     }
     const std::lock_guard lock(mutex_);
     answered_[client] = part.round();  // nobody else changes it meanwhile
@@ -474,6 +483,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   int port_ = 0;
 
   std::mutex file_mutex_;  // of the file of answers; taken before the other
+  bool torn_ = false;  // that file may end with part of a line; under file_mutex_
   std::mutex mutex_;
   std::condition_variable changed_;  // for whoever asks: an answer more, or a reader less
   std::condition_variable asked_;  // for the many who wait to be asked, whom an answer need not wake

@@ -21,8 +21,8 @@ struct ServeOptions {
   Identity identity;
   std::filesystem::path revocations;             // crl.pem; empty: none
   const std::atomic<bool>* stop = nullptr;       // set: a question that waits ends, kInterrupted
-  // File: the last round that each client has sent an answer to, counted or not, kept before it hears so;
-  // empty: none.
+  // File: the last round that each client has sent an answer to, counted or not, kept before it hears so:
+  // survives a kill at once, and a power cut when the round is over. Empty: none.
   std::filesystem::path answered = {};
   std::function<Status()> before = {};  // called before the first question, when the folder is locked
   double upload = 60;  // seconds an answer may take; a client gives up as soon
