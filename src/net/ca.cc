@@ -169,7 +169,7 @@ Result<Authority> Open(const fs::path& folder) {
 Status TakeTurn(const fs::path& folder, std::optional<FolderLock>& lock) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (;;) {
-    const Status taken = lock.emplace().Take(folder);
+    Status taken = lock.emplace().Take(folder);
     if (taken.ok() || !lock->busy()) return taken;
     if (std::chrono::steady_clock::now() >= until)
       return Fail(Code::kIo,
