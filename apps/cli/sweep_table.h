@@ -6,9 +6,10 @@
 
 namespace tacit::cli {
 
-// Runs a sweep with a progress bar.
+// Runs a sweep with a progress bar. elsewhere: SweepHooks.
 Result<SweepResult> RunWithProgress(const Common&, const Sweep&, unsigned jobs, bool fresh,
-                                    Ranks* ranks = nullptr);
+                                    Ranks* ranks = nullptr,
+                                    std::vector<std::filesystem::path> elsewhere = {});
 // One line per grid point: the axes, the seeds, mean ± std of the metrics.
 void PrintSweep(const Sweep&, const SweepResult&);
 

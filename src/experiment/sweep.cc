@@ -11,6 +11,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -132,6 +133,11 @@ const Case* FindCase(const std::vector<Case>& cases, const Value& name) {
   return nullptr;
 }
 
+bool IsResult(const json& line) {
+  return line.is_object() && line.contains("id") && line["id"].is_string() && line.contains("result") &&
+         line["result"].is_object();
+}
+
 // results.jsonl, held by this process alone.
 class ResultsFile {
  public:
@@ -180,8 +186,7 @@ class ResultsFile {
       ++number;
       json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                               text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      if (!line.is_object() || !line.contains("id") || !line["id"].is_string() || !line.contains("result") ||
-          !line["result"].is_object())
+      if (!IsResult(line))
         return Fail(Code::kMalformed,
                     "{}:{}: not a result of a sweep; remove the line, or start afresh with --fresh", name_,
                     number);
@@ -212,6 +217,26 @@ class ResultsFile {
   int fd_ = -1;
   std::string name_;
 };
+
+// Whether a result has all that was asked of the trace ("error@50"), which is no part of a cell's id.
+bool HasTraced(const std::vector<std::string>& asked, const json& result) {
+  const auto metrics = result.find("metrics");
+  return std::all_of(asked.begin(), asked.end(), [&](const std::string& name) {
+    return name.find('@') == name.npos || (metrics != result.end() && metrics->contains(name));
+  });
+}
+
+// The results in another sweep's file of the cells that are wanted; a line that is still being written there
+// has no end yet.
+void ReadElsewhere(const std::filesystem::path& file, const std::vector<std::string>& asked,
+                   const std::set<std::string>& wanted, std::unordered_map<std::string, json>& found) {
+  std::ifstream in(file, std::ios::binary);
+  for (std::string text; std::getline(in, text) && !in.eof();) {
+    json line = json::parse(text, nullptr, false);
+    if (!IsResult(line) || !wanted.contains(line["id"]) || !HasTraced(asked, line["result"])) continue;
+    found.try_emplace(line["id"].get<std::string>(), std::move(line["result"]));
+  }
+}
 
 // A number of a result; JSON has no infinity, and a text stands for it. What is null does not apply.
 void Collect(const json& object, const char* key, const std::string& as,
@@ -425,6 +450,12 @@ static void AddTraced(const std::vector<std::string>& asked, const RunResult& ru
   }
 }
 
+static json LineOf(const Sweep& sweep, const Cell& cell, json result) {
+  json at = json::object();
+  for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
+  return json{{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", std::move(result)}};
+}
+
 // The line of a cell in results.jsonl, or nothing where it was interrupted.
 static Result<json> RunCell(const Sweep& sweep, const Cell& cell, const Runner& run,
                             const TrainHooks& hooks) {
@@ -436,11 +467,9 @@ static Result<json> RunCell(const Sweep& sweep, const Cell& cell, const Runner& 
     return Error{ran.error().code, fmt::format("at {}seed {}: {}", where, cell.seed, ran.error().message)};
   }
   if (ran->interrupted) return json();
-  json at = json::object();
-  for (std::size_t a = 0; a < sweep.axes.size(); ++a) at[sweep.axes[a].key] = ToJson(cell.at[a]);
   json outcome = ToJson(*ran, cell.config);
   AddTraced(sweep.metrics, *ran, outcome["metrics"]);
-  return json{{"id", cell.id}, {"at", at}, {"seed", cell.seed}, {"result", outcome}};
+  return LineOf(sweep, cell, std::move(outcome));
 }
 
 static unsigned Jobs(const SweepHooks& hooks, std::size_t most) {
@@ -519,6 +548,21 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   TACIT_OK(file.Open(result.file, hooks.fresh));
   std::unordered_map<std::string, json> lines;
   TACIT_OK(file.Read(lines));
+
+  if (!hooks.elsewhere.empty()) {
+    std::set<std::string> wanted;
+    for (const Cell& cell : cells)
+      if (!lines.contains(cell.id)) wanted.insert(cell.id);
+    std::unordered_map<std::string, json> found;
+    for (const std::filesystem::path& other : hooks.elsewhere)
+      if (!wanted.empty() && other != result.file) ReadElsewhere(other, sweep.metrics, wanted, found);
+    for (const Cell& cell : cells) {
+      const auto there = found.find(cell.id);
+      if (there == found.end() || lines.contains(cell.id)) continue;
+      TACIT_OK(file.Append(LineOf(sweep, cell, there->second)));
+      lines[cell.id] = std::move(there->second);
+    }
+  }
 
   std::vector<const Cell*> todo;
   std::set<std::string> seen;

@@ -69,7 +69,7 @@ Result<std::vector<Cell>> Cells(const Sweep&);
 std::string CellId(Config);
 
 struct SweepProgress {
-  std::size_t cells = 0, done = 0, resumed = 0;    // done includes resumed
+  std::size_t cells = 0, done = 0, resumed = 0;    // done includes resumed, and that what was elsewhere
   double fraction = 0;                 // of the rounds this call has to run
   double seconds = 0;                  // since it began
 };
@@ -82,6 +82,9 @@ struct SweepHooks {
   std::function<void(const SweepProgress&)> progress;    // from any worker, one at a time
   const std::atomic<bool>* interrupt = nullptr;          // set: stop; finished cells stay
   Runner run = &Train;
+  // Results of other sweeps. Where they have a cell of this one, their line counts and is copied; what is
+  // none of a sweep's lines there is passed over.
+  std::vector<std::filesystem::path> elsewhere = {};
   // The processes that share the cells; all call RunSweep with the same sweep. Rank 0 has the results, and
   // the others get none.
   Ranks* ranks = nullptr;
@@ -105,7 +108,7 @@ struct SweepResult {
   std::filesystem::path file;          // results.jsonl
 };
 
-// Runs the cells that results.jsonl does not hold yet. Each finished cell is one line there, durable
+// Runs the cells that neither results.jsonl nor a file elsewhere holds yet. Each finished cell is one line there, durable
 // before the next begins on that worker; a line torn by a crash is dropped and run again. Two sweeps
 // cannot write one file at once.
 Result<SweepResult> RunSweep(const Sweep&, const SweepHooks& = {});

@@ -200,6 +200,42 @@ TEST_F(SweepTest, ARunThatWasCutShortIsNoResult) {
   EXPECT_EQ(Results(), "");
 }
 
+TEST_F(SweepTest, ARunOfAnotherSweepIsTakenFromThere) {
+  SweepHooks hooks = Fake();
+  ASSERT_TRUE(RunSweep(*Load(kGrid), hooks).ok());
+  const fs::path there = folder_ / "there.jsonl";
+  fs::rename(folder_ / "out/grid/results.jsonl", there);
+  std::ofstream(there, std::ios::app) << "[]\n{\"id\": \"torn";
+  // Of the six points four are there, with both seeds; the last axis has another place in the other sweep.
+  hooks.elsewhere = {folder_ / "nowhere.jsonl", there};
+  calls_ = 0;
+  const std::string grid =
+      "[sweep]\nseeds = 2\ngrid = { privacy.epsilon = [1, 2.5], algorithm.rounds = [20, 40, 80] }";
+  const auto taken = RunSweep(*Load(grid), hooks);
+  ASSERT_TRUE(taken.ok()) << taken.error().message;
+  EXPECT_EQ(calls_, 4u);
+  EXPECT_EQ(taken->resumed, 8u);
+  ASSERT_EQ(taken->points.size(), 6u);
+  EXPECT_DOUBLE_EQ(taken->points[1].metrics.at("optimality").mean, 40 * 1 + 0.055);
+  // They are copied: the other file may go.
+  fs::remove(there);
+  EXPECT_EQ(RunSweep(*Load(grid), hooks)->resumed, 12u);
+  EXPECT_EQ(calls_, 4u);
+}
+
+TEST_F(SweepTest, ARunThatDoesNotHaveWhatIsAskedOfTheTraceIsMadeAgain) {
+  SweepHooks hooks = Fake();
+  ASSERT_TRUE(RunSweep(*Load(kGrid), hooks).ok());
+  const fs::path there = folder_ / "there.jsonl";
+  fs::rename(folder_ / "out/grid/results.jsonl", there);
+  hooks.elsewhere = {there};
+  calls_ = 0;
+  Sweep sweep = *Load(kGrid);
+  sweep.metrics = {"optimality", "optimality@5"};
+  ASSERT_TRUE(RunSweep(sweep, hooks).ok());
+  EXPECT_EQ(calls_, 12u);
+}
+
 TEST_F(SweepTest, ALineTornByACrashIsRunAgain) {
   const auto sweep = Load(kGrid);
   ASSERT_TRUE(RunSweep(*sweep, Fake()).ok());
