@@ -29,7 +29,22 @@ class EdgeDuals {
 
   template <class Note>
   void Hear(const Heard<Note>& heard) {
-    if (heard.whole() && heard.size() <= kRun) return HearAll(heard);
+    if (heard.whole() && heard.size() <= kRun) [[likely]]
+      return HearAll(heard);
+    HearSome(heard);
+  }
+
+  const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it
+  const Vec& pull() const { return pull_; }        // ρ Σ_l (w̃_k + w̃_l) − γ_k
+  double degree() const { return degree_; }        // |N_k|, those that are gone left out
+  View lambda() const { return lambda_; }          // of the neighbours, one after the other
+
+  auto State() { return std::tie(w_, lambda_, pull_, degree_); }
+
+ private:
+  static constexpr std::size_t kRun = 8;
+  template <class Note>
+  __attribute__((noinline)) void HearSome(const Heard<Note>& heard) {
     const std::size_t d = w_.size();
     const bool taken = heard.taken();
     const double* const own = taken ? heard.own().w->data() : w_.data();
@@ -64,16 +79,6 @@ class EdgeDuals {
     if (length > 0 || begin) add();
     degree_ = degree;
   }
-
-  const Vec& w() const { return w_; }              // w̃_k, as its neighbours have it
-  const Vec& pull() const { return pull_; }        // ρ Σ_l (w̃_k + w̃_l) − γ_k
-  double degree() const { return degree_; }        // |N_k|, those that are gone left out
-  View lambda() const { return lambda_; }          // of the neighbours, one after the other
-
-  auto State() { return std::tie(w_, lambda_, pull_, degree_); }
-
- private:
-  static constexpr std::size_t kRun = 8;
   // The usual round: everybody has sent, and nobody is gone.
   template <class Note>
   void HearAll(const Heard<Note>& heard) {
@@ -117,6 +122,7 @@ class AdmmPeer {
         mechanism_(&mechanism),
         sigma_(std::move(sigma)),
         edges_(problem, degree, rho),
+        per_record_(1 / static_cast<double>(own_.records)),
         output_(output) {}
 
   Holding own_;
@@ -124,6 +130,7 @@ class AdmmPeer {
   const Mechanism* mechanism_;
   std::shared_ptr<const NoisePlan> sigma_;      // one per round that runs
   EdgeDuals edges_;                             // functions of notes: not private
+  double per_record_;                           // 1/M_k
 
  private:
   PeerOutput output_;

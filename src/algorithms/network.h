@@ -106,6 +106,15 @@ struct StepSize {
   double c = 0.1;
   bool falling = false;
   double At(std::uint32_t n) const { return falling ? c / std::sqrt(static_cast<double>(n)) : c; }
+  // 1/At(n), which is the same for all peers of a round.
+  double InverseAt(std::uint32_t n) const {
+    thread_local double known_c = 0, known = 0;
+    thread_local std::uint32_t known_n = 0;
+    if (!falling) return 1 / c;
+    if (n != known_n || c != known_c) [[unlikely]]
+      known = 1 / At(n), known_n = n, known_c = c;
+    return known;
+  }
 };
 
 enum class PeerOutput {

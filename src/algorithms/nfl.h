@@ -46,12 +46,11 @@ struct Nfl {
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
       const Vec& w = edges_.w();
-      const double inverse_eta = 1 / o_->eta.At(o_->rounds[t]);
-      const Factors factors{inverse_eta, 1 / static_cast<double>(own_.records),
-                            1 / (2 * o_->rho * edges_.degree() + inverse_eta)};
+      const double inverse_eta = o_->eta.InverseAt(o_->rounds[t]);
+      const Factors factors{inverse_eta, per_record_, 1 / (2 * o_->rho * edges_.degree() + inverse_eta)};
       TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[t], s));
       s.released.Into<&Step>(s.released, w, edges_.pull(), *problem_, factors);
-      std::swap(note.w, s.released);
+      note.w.Swap(s.released);
       return Ok{};
     }
 

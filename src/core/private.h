@@ -150,6 +150,10 @@ class Released {
   Released() = default;        // empty; holds nothing of anyone's
   const T& operator*() const { return value_; }
   const T* operator->() const { return &value_; }
+  void Swap(Released& other) noexcept {
+    using std::swap;
+    swap(value_, other.value_);
+  }
 
   template <auto F, class... Args>
   auto Map(const Args&... args) const {

@@ -67,33 +67,13 @@ class LinearModel final : public Objective {
   bool ClippedSum(const Shard& shard, View x, double c, Workspace& ws, Vec& g) const override {
     if (!(c >= kLeastLaneClip)) return false;
     if constexpr (requires(Lanes v) { link_.Slopes(v, v); }) {
-      const auto slopes = [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); };
-      if (shard.tiles() != nullptr) {
-        FormClipped(shard, x, c, slopes, g);
-        return true;
-      }
-      if (const std::optional<NarrowRows> rows = NarrowRowsOf(shard)) {
-        g.assign(x.size(), 0.0);
-        AddClipped(*rows, x, c, slopes, g);
+      if (shard.tiles() != nullptr) [[likely]] {
+        FormClipped(
+            shard, x, c, [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); }, g);
         return true;
       }
     }
-    g.assign(x.size(), 0.0);
-    const std::size_t m = shard.size();
-    Grow(ws.a, m);
-    Grow(ws.c, m);
-    Margins(shard, x, ws.b, ws.a);
-    const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
-    ForBlocks(shard, shard.dataset().norm.reach(), ws.a.data(), ws.c.data(),
-              [this, c, wide](const double* label, const double* reach, double* margin, double* weight)
-                  __attribute__((always_inline)) {
-                    if (wide)
-                      WideClipBlock(c, label, reach, margin, weight);
-                    else
-                      ClipBlock(c, label, reach, margin, weight);
-                  });
-    AddRows(shard, ws.a, View(ws.c).first(m), ws.b, g);
-    return true;
+    return ClippedSumByRows(shard, x, c, ws, g);
   }
 
   // y stays on a line: y_k = y − c_k a, whose margin is aᵀy − c_k‖a‖². So the steps are made on c alone, and
@@ -195,6 +175,35 @@ class LinearModel final : public Objective {
   }
 
  private:
+  // ClippedSum without tiles. On its own: what small clients come by stays short.
+  __attribute__((noinline)) bool ClippedSumByRows(const Shard& shard, View x, double c, Workspace& ws,
+                                                  Vec& g) const {
+    if constexpr (requires(Lanes v) { link_.Slopes(v, v); }) {
+      const auto slopes = [this](Lanes margin, Lanes label) { return link_.Slopes(margin, label); };
+      if (const std::optional<NarrowRows> rows = NarrowRowsOf(shard)) {
+        g.assign(x.size(), 0.0);
+        AddClipped(*rows, x, c, slopes, g);
+        return true;
+      }
+    }
+    g.assign(x.size(), 0.0);
+    const std::size_t m = shard.size();
+    Grow(ws.a, m);
+    Grow(ws.c, m);
+    Margins(shard, x, ws.b, ws.a);
+    const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
+    ForBlocks(shard, shard.dataset().norm.reach(), ws.a.data(), ws.c.data(),
+              [this, c, wide](const double* label, const double* reach, double* margin, double* weight)
+                  __attribute__((always_inline)) {
+                    if (wide)
+                      WideClipBlock(c, label, reach, margin, weight);
+                    else
+                      ClipBlock(c, label, reach, margin, weight);
+                  });
+    AddRows(shard, ws.a, View(ws.c).first(m), ws.b, g);
+    return true;
+  }
+
   static constexpr std::size_t kBlock = 32;
 
   // f(labels, their rows' figures, margins in place, results) for kBlock records at a time; the last come in

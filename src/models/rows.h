@@ -246,6 +246,15 @@ struct Tiled {
   template <class Slope>
   __attribute__((always_inline)) static void FormClipped(const Shard& shard, const double* x, double clip,
                                                          Slope slope, double* g) {
+    const std::size_t m = shard.size();
+    if (m <= Narrow<B>::kPiece && internal::SimdInUse() == internal::Simd::kAvx512 &&
+        WideTiles<B>::AddPiece(shard.tiles(), Tiles::Count(m), x, clip, slope, true, g)) [[likely]]
+      return;
+    FormByPieces(shard, x, clip, slope, g);
+  }
+  template <class Slope>
+  __attribute__((noinline)) static void FormByPieces(const Shard& shard, const double* x, double clip,
+                                                     Slope slope, double* g) {
     constexpr std::size_t kPiece = Narrow<B>::kPiece;
     const bool wide = internal::SimdInUse() == internal::Simd::kAvx512;
     std::size_t first = 0, left = shard.size();

@@ -125,6 +125,7 @@ struct Wide {
 template <std::size_t B>
 struct WideTiles {
   static constexpr std::size_t kPairs = 2 * B, kSize = Tiles::SizeOfOne(4 * B);
+  static constexpr std::size_t kAhead = 4;  // how far tiles are fetched ahead: into the next client's
   static constexpr __mmask8 kAll = 0xff;
 
   // a in four lanes and b in the others.
@@ -146,6 +147,8 @@ struct WideTiles {
     }
     for (const double *tile = tiles, *end = tiles + count * kSize; tile != end; tile += kSize) {
       __m512d columns[kPairs], s01 = _mm512_setzero_pd(), s23 = _mm512_setzero_pd();
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < kSize; i += 8) __builtin_prefetch(tile + kAhead * kSize + i);
 #pragma GCC unroll 8
       for (std::size_t p = 0; p < kPairs; ++p) {
         columns[p] = _mm512_loadu_pd(tile + 8 + 8 * p);

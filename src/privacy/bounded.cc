@@ -252,17 +252,19 @@ Bounded EntrustedSum::Total(std::uint32_t most, const Entrusted& nothing) {
                  Roundings(most, total_.size()), {});
 }
 
+void ClipSpace::SumByNorms(const Shard& shard, const Objective& f, View x, L2Bound c) {
+  norm_.resize(shard.size());
+  weight_.resize(shard.size());
+  f.RecordNorms(shard, x, work_, norm_);
+  ClipWeights(norm_, c.value(), weight_);
+  f.FormWeightedSum(shard, x, work_, weight_, sum_);
+}
+
 Bounded Bounded::ClippedSum(const Private<Shard>& data, const Objective& f, View x, L2Bound c, ClipSpace& s) {
   const Shard& shard = data.value_;
   if (shard.dataset().person_bound == PersonBound::kSum) return SumByPerson(shard, f, x, c, s);
   const std::size_t m = shard.size();
-  if (!f.ClippedSum(shard, x, c.value(), s.work_, s.sum_)) {
-    s.norm_.resize(m);
-    s.weight_.resize(m);
-    f.RecordNorms(shard, x, s.work_, s.norm_);
-    ClipWeights(s.norm_, c.value(), s.weight_);
-    f.FormWeightedSum(shard, x, s.work_, s.weight_, s.sum_);
-  }
+  if (!f.ClippedSum(shard, x, c.value(), s.work_, s.sum_)) s.SumByNorms(shard, f, x, c);
   shard.Done(0, m);
   const std::size_t terms = std::max(m, shard.dataset().charged_terms);
   Bounded out(s.sum_, c, terms, f.Roundings(terms), UnitOf(shard.dataset()));

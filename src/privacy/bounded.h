@@ -21,6 +21,8 @@ class ClipSpace {
   friend class Bounded;
   friend class Unbounded;
   friend class Mechanism;
+  // sum_ ← Σ_l clip_c(∇f_l(x)), by norms and weights.
+  void SumByNorms(const Shard&, const Objective&, View x, L2Bound c);
   Workspace work_;
   Vec norm_, weight_, sum_, term_;
 };

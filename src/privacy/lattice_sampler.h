@@ -77,21 +77,39 @@ class LatticeStock {
     }
     LatticeNormals(c, rng, out);
   }
+  // The same without a copy: use(deviates) where they lie in the stock, which has them no more after; in
+  // `room`, which is as long, where the stock cannot give so many.
+  template <class Use>
+  void Lend(double c, NoiseRng& rng, std::span<std::int64_t> room, Use use) {
+    if (room.size() <= kLongest && c == c_ && end_ - next_ >= room.size() && !rng.replayable() &&
+        forks_ == internal::lattice_forks.load(std::memory_order_relaxed)) [[likely]] {
+      std::int64_t* const from = value_.data() + next_;
+      next_ += room.size();
+      use(from);
+      Erase(from, room.size());
+      return;
+    }
+    Take(c, rng, room);
+    use(room.data());
+  }
 
  private:
   static constexpr std::size_t kMost = 1024, kLongest = 64;  // releases of more have no use for a stock
   void Begin(double c);
   // What is left goes first; draws more than is asked for, and returns what is to be filled yet.
   std::span<std::int64_t> Refill(NoiseRng&, std::span<std::int64_t> out);
+  static void Erase(std::int64_t* from, std::size_t n) {
+    std::size_t i = 0;
+    for (; i + 4 <= n; i += 4) std::memset(from + i, 0, 32);  // of one size: no calls
+    for (; i < n; ++i) from[i] = 0;
+  }
   void Hand(std::span<std::int64_t> out) {
     std::int64_t* const from = value_.data() + next_;
     next_ += out.size();
     std::size_t i = 0;
-    for (; i + 4 <= out.size(); i += 4) {  // of one size: no calls
-      std::memcpy(&out[i], from + i, 32);
-      std::memset(from + i, 0, 32);
-    }
-    for (; i < out.size(); ++i) out[i] = from[i], from[i] = 0;
+    for (; i + 4 <= out.size(); i += 4) std::memcpy(&out[i], from + i, 32);
+    for (; i < out.size(); ++i) out[i] = from[i];
+    Erase(from, out.size());
   }
   void Drop();
   std::array<std::int64_t, kMost> value_{};  // those from next_ to end_ are not handed out yet

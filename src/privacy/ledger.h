@@ -29,6 +29,18 @@ class Vault {
 
 class PlannedReleases;
 
+// A Gaussian release with what it costs an account, worked out once.
+class PricedGaussian {
+ public:
+  explicit PricedGaussian(const GaussianEvent& event) : event_(event), cost_(Squared(event.mu)) {}
+  const GaussianEvent& event() const { return event_; }
+  MuSquared cost() const { return cost_; }
+
+ private:
+  GaussianEvent event_;
+  MuSquared cost_;
+};
+
 // One holder's account: the releases made from one client's data. A Gaussian-DP filter (filter.h) that is
 // durable: events may be chosen by what was released before, and the budget holds for all of them. In a book
 // with a plan, a planned account instead: events are taken out of the plan, which was paid for as a whole.
@@ -45,18 +57,18 @@ class Ledger {
     if (const auto* gaussian = std::get_if<GaussianEvent>(&event)) return Charge(*gaussian);
     return Charge(std::span<const PrivacyEvent>(&event, 1));
   }
+  Status Charge(const GaussianEvent& event) { return Charge(PricedGaussian(event)); }
   // What nearly every release is, without a call: a Gaussian within the budget and what is durable.
-  Status Charge(const GaussianEvent& event) {
+  Status Charge(const PricedGaussian& priced) {
     if (plan_ == nullptr) {
-      const MuSquared total = spent_ + Squared(event.mu);
+      const MuSquared total = spent_ + priced.cost();
       if (total <= budget_ && (vault_ == nullptr || total <= reserved_)) [[likely]] {
         spent_ = total;
         ++charges_;
         return Ok{};
       }
     }
-    const PrivacyEvent one = event;
-    return Charge(std::span<const PrivacyEvent>(&one, 1));
+    return ChargeSlowly(priced.event());
   }
   // The same for values that are released together: all events or none.
   Status Charge(std::span<const PrivacyEvent>);
@@ -81,6 +93,7 @@ class Ledger {
   }
 
  private:      // ordered to be small: a run may have a million
+  Status ChargeSlowly(const PrivacyEvent& event) { return Charge(std::span<const PrivacyEvent>(&event, 1)); }
   MuSquared budget_;
   MuSquared spent_{0.0};
   MuSquared reserved_{0.0};

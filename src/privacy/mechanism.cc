@@ -85,6 +85,32 @@ TACIT_AVX512 void AddLattice8(const double* value, const std::int64_t* noise, st
   _mm256_zeroupper();
 }
 
+void AddLattice(const std::int64_t* drawn, double to_grid, double from_grid, View value, Span out) {
+  // Integers in doubles: the sum of value and noise is rounded to a double once, as the conversion of an
+  // exact integer would, and so a function of that integer alone: post-processing.
+  if (internal::SimdInUse() == internal::Simd::kAvx512)
+    return AddLattice8(value.data(), drawn, value.size(), to_grid, from_grid, out.data());
+  const auto four = [&](Lanes v, const std::int64_t* k) {
+    const Lanes q = Min(Max(v * All(to_grid), All(-kLargest)), All(kLargest));  // NaN becomes −kLargest
+    return (Nearest(q) + FromIntegers(k)) * All(from_grid);
+  };
+  const std::size_t d = value.size();
+  std::size_t j = 0;
+  for (; j + kLanes <= d; j += kLanes) Store(out.data() + j, four(Load(value.data() + j), drawn + j));
+  if (const std::size_t rest = d - j; rest != 0) {
+    std::int64_t k[kLanes] = {};
+    std::copy_n(drawn + j, rest, k);
+    StorePart(out.data() + j, four(LoadPart(value.data() + j, rest), k), rest);
+  }
+}
+
+// One thread's stock of deviates. Nothing in it belongs to a release before it is taken out, which is after
+// the payment.
+LatticeStock& StockOfThread() {
+  thread_local LatticeStock stock;
+  return stock;
+}
+
 // A function of its arguments, and those of the releases of a round are often the same. Valid until this
 // thread asks again.
 const GaussianEvent& LatticeEvent(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
@@ -133,15 +159,61 @@ Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, Nois
   return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out);
 }
 
-__attribute__((flatten)) Status Mechanism::LatticeOnce(const LatticeGaussian& self, const Bounded& v,
-                                                       NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
-                                                       NoiseBuffer& noise, Released<Vec>& out) {
-  return PayDrawOpen(self, v, sigma, ledger, rng, noise, out, true);
+namespace {
+
+// What a release on the lattice costs and how its noise is scaled, by public numbers alone.
+struct LatticeTerms {
+  Adjacency adjacency;
+  double bound, length, sigma;
+  std::size_t terms, roundings, unit, dim;
+  bool person, minimiser;
+  bool operator==(const LatticeTerms&) const = default;
+};
+struct LatticePrice {
+  PricedGaussian priced;
+  double c, to_grid, from_grid;
+};
+__attribute__((noinline)) LatticePrice PriceOnLattice(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
+  const LatticeScale scale = LatticeScale::For(sigma.value());
+  return {PricedGaussian(LatticeEvent(sensitivity, sigma, dim)), scale.c, PowerOfTwo(-scale.grid_exponent),
+          PowerOfTwo(scale.grid_exponent)};
+}
+
+}  // namespace
+
+Status Mechanism::ReleaseOnLattice(Vec& sum, const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
+                                   NoiseBuffer& noise, Released<Vec>& out) {
+  // Those of the releases of a round are often the same.
+  thread_local LatticeTerms known{};
+  thread_local LatticePrice price{PricedGaussian({Mu{1.0}, L2Bound{1.0}, NoiseStd{1.0}}), 1, 1, 1};
+  TACIT_CHECK(sum.data() == v.value_.data() && sum.size() == v.dim());
+  const LatticeTerms asked{.adjacency = ledger.adjacency(),
+                           .bound = v.bound_.value(),
+                           .length = v.length_.value(),
+                           .sigma = sigma.value(),
+                           .terms = v.terms_,
+                           .roundings = v.roundings_,
+                           .unit = v.unit_.terms,
+                           .dim = sum.size(),
+                           .person = v.unit_.person,
+                           .minimiser = v.minimiser_};
+  if (asked != known) [[unlikely]] {
+    price = PriceOnLattice(v.Sensitivity(ledger.adjacency()), sigma, sum.size());
+    known = asked;
+  }
+  TACIT_OK(ledger.Charge(price.priced));  // pay,
+  noise.lattice.resize(sum.size());
+  StockOfThread().Lend(price.c, rng, noise.lattice, [&](const std::int64_t* drawn) {  // draw,
+    AddLattice(drawn, price.to_grid, price.from_grid, sum, sum);  // open
+  });
+  out.value_.swap(sum);
+  return Ok{};
 }
 
 Status Mechanism::Release(Bounded&& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
                           Released<Vec>& out) const {
-  if (const LatticeGaussian* self = lattice()) return LatticeOnce(*self, v, sigma, ledger, rng, noise, out);
+  if (is_lattice_ && v.whole_ != nullptr)
+    return ReleaseOnLattice(*v.whole_, v, sigma, ledger, rng, noise, out);
   return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out, true);
 }
 
@@ -191,31 +263,14 @@ Status LatticeGaussian::CheckRange(double max_abs, NoiseStd sigma) const {
 
 void LatticeGaussian::Draw(NoiseStd sigma, std::size_t dim, NoiseRng& rng, NoiseBuffer& noise) const {
   noise.lattice.resize(dim);
-  // Nothing in the stock belongs to a release before it is taken out, here, after the payment.
-  thread_local LatticeStock stock;
-  stock.Take(LatticeScale::For(sigma.value()).c, rng, noise.lattice);
+  StockOfThread().Take(LatticeScale::For(sigma.value()).c, rng, noise.lattice);
 }
 
 void LatticeGaussian::Add(NoiseStd sigma, const NoiseBuffer& noise, View value, Span out) const {
   const std::int64_t* const drawn = noise.lattice.data();
   const int e = LatticeScale::For(sigma.value()).grid_exponent;
   const double to_grid = PowerOfTwo(-e), from_grid = PowerOfTwo(e);  // exact
-  // Integers in doubles: the sum of value and noise is rounded to a double once, as the conversion of an
-  // exact integer would, and so a function of that integer alone: post-processing.
-  if (internal::SimdInUse() == internal::Simd::kAvx512)
-    return AddLattice8(value.data(), drawn, value.size(), to_grid, from_grid, out.data());
-  const auto four = [&](Lanes v, const std::int64_t* k) {
-    const Lanes q = Min(Max(v * All(to_grid), All(-kLargest)), All(kLargest));  // NaN becomes −kLargest
-    return (Nearest(q) + FromIntegers(k)) * All(from_grid);
-  };
-  const std::size_t d = value.size();
-  std::size_t j = 0;
-  for (; j + kLanes <= d; j += kLanes) Store(out.data() + j, four(Load(value.data() + j), drawn + j));
-  if (const std::size_t rest = d - j; rest != 0) {
-    std::int64_t k[kLanes] = {};
-    std::copy_n(drawn + j, rest, k);
-    StorePart(out.data() + j, four(LoadPart(value.data() + j, rest), k), rest);
-  }
+  AddLattice(drawn, to_grid, from_grid, value, out);
 }
 
 std::string_view FloatGaussian::caveat() const {

@@ -25,6 +25,7 @@ class LatticeGaussian;
 // Thread-safe: mechanisms keep no state.
 class Mechanism {
  public:
+  Mechanism() = default;
   virtual ~Mechanism() = default;
   virtual std::string_view name() const = 0;
   // What the certificate must say of it; empty if nothing.
@@ -55,15 +56,19 @@ class Mechanism {
   virtual double OverheadMu(std::size_t dim) const = 0;
 
  private:
+  friend class LatticeGaussian;
+  explicit Mechanism(bool lattice) : is_lattice_(lattice) {}
   friend class TappedMechanism;  // audit/tap.h: around another mechanism, on an auditor's own rows
   // M: the mechanism's class, where it is known, so that nothing is called that could be inlined. once:
   // nobody needs v again.
   template <class M, class Payer>
   static Status PayDrawOpen(const M&, const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&,
                             Released<Vec>& out, bool once = false);
-  static Status LatticeOnce(const LatticeGaussian&, const Bounded&, NoiseStd, Ledger&, NoiseRng&,
-                            NoiseBuffer&, Released<Vec>& out);
-  virtual const LatticeGaussian* lattice() const { return nullptr; }  // this, if it is one
+  // What Release does for the lattice, where a sum lies in a ClipSpace, with all that public numbers decide
+  // worked out before.
+  static Status ReleaseOnLattice(Vec& sum, const Bounded&, NoiseStd, Ledger&, NoiseRng&, NoiseBuffer&,
+                                 Released<Vec>& out);
+  bool is_lattice_ = false;
   // Draw never sees the data; Add is the only place where both meet. value and out may be one vector.
   virtual void Draw(NoiseStd sigma, std::size_t dim, NoiseRng&, NoiseBuffer&) const = 0;
   virtual void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const = 0;
@@ -74,6 +79,7 @@ class Mechanism {
 // is exactly (Δ + g√d)/σ-Gaussian-DP, with no floating-point caveat.
 class LatticeGaussian final : public Mechanism {
  public:
+  LatticeGaussian() : Mechanism(true) {}
   std::string_view name() const override { return "lattice_gaussian"; }
   PrivacyEvent EventFor(L2Bound sensitivity, NoiseStd sigma, std::size_t dim) const override;
   Status CheckRange(double max_abs, NoiseStd sigma) const override;
@@ -81,7 +87,6 @@ class LatticeGaussian final : public Mechanism {
 
  private:
   friend class Mechanism;
-  const LatticeGaussian* lattice() const override { return this; }
   void Draw(NoiseStd, std::size_t dim, NoiseRng&, NoiseBuffer&) const override;
   void Add(NoiseStd, const NoiseBuffer&, View value, Span out) const override;
 };

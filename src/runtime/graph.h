@@ -168,7 +168,7 @@ class GraphRuntime {
       const std::size_t bytes = WireSize(lane.note);
       lane.bytes_up += bytes;
       lane.bytes_down += bytes * own.degree;
-      std::swap(notes_[k], lane.note);
+      Swap(notes_[k], lane.note);
     });
     if (error) complaint = *error;
     if (error && !ranks_) return Ok{};

@@ -158,6 +158,19 @@ void Clear(M& m) {
   std::apply([](auto&... f) { (ClearField(f), ...); }, m.Fields());
 }
 
+template <class T> void SwapField(T& a, T& b) {
+  if constexpr (requires { a.Swap(b); })
+    a.Swap(b);
+  else
+    std::swap(a, b);
+}
+template <Message M>
+void Swap(M& a, M& b) {
+  std::apply(
+      [&](auto&... of_a) { std::apply([&](auto&... of_b) { (SwapField(of_a, of_b), ...); }, b.Fields()); },
+      a.Fields());
+}
+
 // The numbers of the Released fields of a message, one after the other; of a compressed vector its bytes.
 // What is Public, Entrusted or Masked is left out.
 template <class T> void AppendReleased(const Public<T>&, Vec&) {}
