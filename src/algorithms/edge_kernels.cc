@@ -6,17 +6,14 @@
 #endif
 #include <immintrin.h>
 
-#include "core/simd.h"
 #include "models/lanes.h"
 
 // As in lattice_sampler_kernels.cc: an attribute per function.
 #define TACIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl")))
 
-namespace tacit {
+namespace tacit::internal {
 
-namespace {
-
-// Eight coordinates at a time: the same operations in each, and so the same bits.
+// The same operations in each coordinate.
 TACIT_AVX512 void AddEdges8(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d,
                             const double* own, double* w, double* pull) {
   const __m512d r = _mm512_set1_pd(rho);
@@ -52,11 +49,8 @@ TACIT_AVX512 void AddEdges8(double rho, std::span<const EdgeEnd> edges, bool beg
   _mm256_zeroupper();
 }
 
-}  // namespace
-
-void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
-              double* w, double* pull) {
-  if (internal::SimdInUse() == internal::Simd::kAvx512) return AddEdges8(rho, edges, begin, d, own, w, pull);
+void AddEdges4(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+               double* w, double* pull) {
   const auto add = [rho](double step, auto w_k, auto w_l, auto& multiplier, auto& sum) {
     multiplier += step * (w_k - w_l);
     sum += rho * (w_k + w_l) - multiplier;
@@ -82,4 +76,4 @@ void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_
   }
 }
 
-}  // namespace tacit
+}  // namespace tacit::internal

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/lanes.h"
+#include "core/simd.h"
 #include "core/vec.h"
 
 namespace tacit {
@@ -17,8 +18,18 @@ struct EdgeEnd {
 };
 // λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
 // 0 on if `begin`; and w ← own, which may be w itself.
-void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
-              double* w, double* pull);
+namespace internal {
+using AddEdgesBy = void(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d,
+                        const double* own, double* w, double* pull);
+AddEdgesBy AddEdges4, AddEdges8;  // coordinates at a time, and the same bits
+}  // namespace internal
+inline void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+                     double* w, double* pull) {
+  if (internal::SimdInUse() == internal::Simd::kAvx512)
+    internal::AddEdges8(rho, edges, begin, d, own, w, pull);
+  else
+    internal::AddEdges4(rho, edges, begin, d, own, w, pull);
+}
 // out ← a·w + pull − b·sum, which may be out itself
 inline void Combine(double a, View w, View pull, double b, View sum, Span out) {
   const std::size_t d = out.size();

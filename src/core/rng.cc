@@ -164,8 +164,8 @@ constexpr unsigned char kZeroIv[16] = {};
 // AES-256 in counter mode from counter 0. The buffer holds key stream not yet handed out; a word is
 // zeroed when it leaves, which both forgets it and prepares the next in-place encryption of zeros.
 struct NoiseRng::State {
-  static constexpr std::size_t kWords = 1024;   // 8 KiB: the new key schedule costs a few per cent
-  static constexpr std::size_t kFirstWords = 64;  // the first refill is short: a client may need little
+  static constexpr std::size_t kWords = 4096;   // 32 KiB: the new key schedule costs less than a hundredth
+  static constexpr std::size_t kFirstWords = 64;  // the first refills are short: a client may need little
 
   alignas(64) std::array<std::uint64_t, kWords> words{};
   std::size_t next = 0, end = 0;
@@ -244,7 +244,7 @@ struct NoiseRng::State {
     TACIT_CHECK(EVP_EncryptUpdate(cipher, bytes, &written, bytes, size) == 1 && written == size);
     next = 0;
     end = refill;
-    refill = kWords;
+    refill = std::min(4 * refill, kWords);
     if (!replayable) {
       // Fast key erasure: what was handed out before cannot be recomputed from what is kept.
       SetKey(bytes);

@@ -13,6 +13,11 @@ Ledger::Ledger(PlannedReleases& plan, std::uint32_t account)
       account_(account),
       adjacency_(plan.plan().adjacency()) {}
 
+Status Ledger::ChargeSlowly(const GaussianEvent& event) {
+  const PrivacyEvent one = event;
+  return Charge(std::span<const PrivacyEvent>(&one, 1));
+}
+
 Status Ledger::Charge(std::span<const PrivacyEvent> events) {
   if (plan_ != nullptr) {
     TACIT_OK(plan_->Charge(account_, events));

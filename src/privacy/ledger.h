@@ -93,7 +93,7 @@ class Ledger {
   }
 
  private:      // ordered to be small: a run may have a million
-  Status ChargeSlowly(const PrivacyEvent& event) { return Charge(std::span<const PrivacyEvent>(&event, 1)); }
+  Status ChargeSlowly(const GaussianEvent&);
   MuSquared budget_;
   MuSquared spent_{0.0};
   MuSquared reserved_{0.0};

@@ -85,23 +85,28 @@ TACIT_AVX512 void AddLattice8(const double* value, const std::int64_t* noise, st
   _mm256_zeroupper();
 }
 
-void AddLattice(const std::int64_t* drawn, double to_grid, double from_grid, View value, Span out) {
-  // Integers in doubles: the sum of value and noise is rounded to a double once, as the conversion of an
-  // exact integer would, and so a function of that integer alone: post-processing.
-  if (internal::SimdInUse() == internal::Simd::kAvx512)
-    return AddLattice8(value.data(), drawn, value.size(), to_grid, from_grid, out.data());
+__attribute__((noinline)) void AddLattice4(const double* value, const std::int64_t* drawn, std::size_t d,
+                                           double to_grid, double from_grid, double* out) {
   const auto four = [&](Lanes v, const std::int64_t* k) {
     const Lanes q = Min(Max(v * All(to_grid), All(-kLargest)), All(kLargest));  // NaN becomes −kLargest
     return (Nearest(q) + FromIntegers(k)) * All(from_grid);
   };
-  const std::size_t d = value.size();
   std::size_t j = 0;
-  for (; j + kLanes <= d; j += kLanes) Store(out.data() + j, four(Load(value.data() + j), drawn + j));
+  for (; j + kLanes <= d; j += kLanes) Store(out + j, four(Load(value + j), drawn + j));
   if (const std::size_t rest = d - j; rest != 0) {
     std::int64_t k[kLanes] = {};
     std::copy_n(drawn + j, rest, k);
-    StorePart(out.data() + j, four(LoadPart(value.data() + j, rest), k), rest);
+    StorePart(out + j, four(LoadPart(value + j, rest), k), rest);
   }
+}
+
+// Integers in doubles: the sum of value and noise is rounded to a double once, as the conversion of an exact
+// integer would, and so a function of that integer alone: post-processing.
+inline void AddLattice(const std::int64_t* drawn, double to_grid, double from_grid, View value, Span out) {
+  if (internal::SimdInUse() == internal::Simd::kAvx512)
+    AddLattice8(value.data(), drawn, value.size(), to_grid, from_grid, out.data());
+  else
+    AddLattice4(value.data(), drawn, value.size(), to_grid, from_grid, out.data());
 }
 
 // One thread's stock of deviates. Nothing in it belongs to a release before it is taken out, which is after
@@ -210,10 +215,8 @@ Status Mechanism::ReleaseOnLattice(Vec& sum, const Bounded& v, NoiseStd sigma, L
   return Ok{};
 }
 
-Status Mechanism::Release(Bounded&& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
-                          Released<Vec>& out) const {
-  if (is_lattice_ && v.whole_ != nullptr)
-    return ReleaseOnLattice(*v.whole_, v, sigma, ledger, rng, noise, out);
+Status Mechanism::ReleaseOnce(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
+                              NoiseBuffer& noise, Released<Vec>& out) const {
   return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out, true);
 }
 

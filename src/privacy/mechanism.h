@@ -36,7 +36,12 @@ class Mechanism {
                  Released<Vec>& out) const;
   // The same for a value that nobody needs again: noise is added where it lies, and where it is a sum in a
   // ClipSpace, `out` takes its place instead of a copy.
-  Status Release(Bounded&& v, NoiseStd sigma, Ledger&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
+  Status Release(Bounded&& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
+                 Released<Vec>& out) const {
+    if (is_lattice_ && v.whole_ != nullptr) [[likely]]
+      return ReleaseOnLattice(*v.whole_, v, sigma, ledger, rng, noise, out);
+    return ReleaseOnce(v, sigma, ledger, rng, noise, out);
+  }
 
   // The same for a sum over everyone who has an account: all of them pay. Whoever calls this holds
   // contributions that are not noised yet, and is trusted with them.
@@ -68,6 +73,7 @@ class Mechanism {
   // worked out before.
   static Status ReleaseOnLattice(Vec& sum, const Bounded&, NoiseStd, Ledger&, NoiseRng&, NoiseBuffer&,
                                  Released<Vec>& out);
+  Status ReleaseOnce(const Bounded&, NoiseStd, Ledger&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
   bool is_lattice_ = false;
   // Draw never sees the data; Add is the only place where both meet. value and out may be one vector.
   virtual void Draw(NoiseStd sigma, std::size_t dim, NoiseRng&, NoiseBuffer&) const = 0;

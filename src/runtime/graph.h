@@ -142,7 +142,7 @@ class GraphRuntime {
       return always ||
              (!standing_[k].gone && who.At(report.round, static_cast<std::uint32_t>(k)) == Presence::kHere);
     };
-    ForEach(graph.size(), [&](std::size_t k, Lane& lane) {
+    ForEach(graph.size(), [&](std::size_t k, Lane& lane) __attribute__((always_inline)) {
       PeerStanding& own = standing_[k];
       own.sent = false;
       if (own.gone || failed.load(std::memory_order_relaxed)) return;
