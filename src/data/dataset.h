@@ -201,6 +201,15 @@ struct KeptEntries {
   std::vector<RowEntries> shard;
 };
 
+// Dense rows without most of their zeros, four columns at a time: row i of the data set has value[4k … 4k +
+// 3] in the columns from 4·at[k] on, for k from begin[i] to begin[i + 1], ascending, and zeros in the other
+// columns up to the last multiple of four; those after it are not here.
+struct RowFours {
+  LineVec value;
+  std::vector<std::uint32_t> begin, at;
+  std::vector<std::uint8_t> has;  // of each shard: whether its rows are here
+};
+
 inline const double* Dataset::dense() const { return mapped ? MappedData(*mapped) : value.data(); }
 
 // One client's rows: a contiguous range of a Dataset, or a selection from it (a minibatch).
@@ -209,8 +218,14 @@ class Shard {
  public:
   Shard() = default;
   Shard(const Dataset& data, std::size_t begin, std::size_t size, const Columns* columns = nullptr,
-        const double* tiles = nullptr, const RowEntries* entries = nullptr)
-      : data_(&data), begin_(begin), size_(size), columns_(columns), tiles_(tiles), entries_(entries) {}
+        const double* tiles = nullptr, const RowEntries* entries = nullptr, const RowFours* fours = nullptr)
+      : data_(&data),
+        begin_(begin),
+        size_(size),
+        columns_(columns),
+        tiles_(tiles),
+        entries_(entries),
+        fours_(fours) {}
   // The rows pick[0], pick[1], … of this (contiguous) shard; pick must outlive the result.
   Shard Pick(std::span<const std::uint32_t> pick) const {
     Shard s = *this;
@@ -227,7 +242,9 @@ class Shard {
   double row_bound() const { return data_->row_bound; }
   Row row(std::size_t i) const { return data_->row(At(i)); }
   // Rows first … first + count − 1 of this (contiguous) shard.
-  Shard Slice(std::size_t first, std::size_t count) const { return Shard(*data_, begin_ + first, count); }
+  Shard Slice(std::size_t first, std::size_t count) const {
+    return Shard(*data_, begin_ + first, count, nullptr, nullptr, nullptr, fours_);
+  }
   std::uint32_t person(std::size_t i) const { return data_->person[At(i)]; }
   double label(std::size_t i) const { return data_->label[At(i)]; }
   double norm(std::size_t i) const { return data_->norm[At(i)]; }  // ≥ ‖row i‖₂
@@ -252,6 +269,7 @@ class Shard {
   const Columns* columns() const { return columns_; }  // nullptr: rows only
   const double* tiles() const { return tiles_; }  // Tiles of all rows; nullptr: rows only
   const RowEntries* entries() const { return entries_; }  // of all rows; nullptr: rows only
+  const RowFours* fours() const { return fours_; }  // with row At(i) of the data set; nullptr: rows only
 
  private:
   void Forget(std::size_t first, std::size_t count) const;
@@ -261,6 +279,7 @@ class Shard {
   const Columns* columns_ = nullptr;
   const double* tiles_ = nullptr;
   const RowEntries* entries_ = nullptr;
+  const RowFours* fours_ = nullptr;
 };
 
 }  // namespace tacit

@@ -43,6 +43,7 @@ struct Partition {
   std::vector<std::size_t> tiles_begin = {};  // where those of a client begin
   // Of each client's dense rows without their zeros, or none (KeepEntries). They change the time alone.
   std::shared_ptr<const KeptEntries> entries = nullptr;
+  std::shared_ptr<const RowFours> fours = nullptr;  // likewise (KeepFours)
   std::size_t clients() const { return begin.size() - 1; }
   std::size_t size(std::size_t client) const { return begin[client + 1] - begin[client]; }
   // A view of data: this Partition must outlive it and stay where it is.
@@ -51,7 +52,8 @@ struct Partition {
     const double* t = tiles.empty() ? nullptr : tiles.data() + tiles_begin[client];
     const RowEntries* e = entries == nullptr ? nullptr : &entries->shard[client];
     if (e != nullptr && e->rows == 0) e = nullptr;
-    return Private<Shard>(Shard(data, begin[client], size(client), c, t, e));
+    const RowFours* f = fours != nullptr && fours->has[client] != 0 ? fours.get() : nullptr;
+    return Private<Shard>(Shard(data, begin[client], size(client), c, t, e, f));
   }
 };
 

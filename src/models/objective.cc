@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "data/partition.h"
+#include "models/fours.h"
 #include "models/losses.h"
 #include "models/network.h"
 
@@ -43,10 +44,15 @@ ModelSpec FedExpLocalCnn() { return {.loss = Loss::kCnn, .classes = 10, .convolu
 
 void KeepEntriesFor(const Objective& f, Partition& p) {
   constexpr std::size_t kMost = std::size_t{512} << 20;
-  std::vector<std::uint8_t> keep;
-  for (std::size_t c = 0; c < p.clients(); ++c) keep.push_back(f.KeepsEntries(p.size(c), p.data.features));
-  if (std::find(keep.begin(), keep.end(), 1) != keep.end())
-    p.entries = KeepEntries(p.data, p.begin, keep, kMost);
+  std::vector<std::uint8_t> entries, fours;
+  for (std::size_t c = 0; c < p.clients(); ++c) {
+    entries.push_back(f.KeepsEntries(p.size(c), p.data.features));
+    fours.push_back(f.KeepsFours(p.size(c), p.data.features));
+  }
+  if (std::find(entries.begin(), entries.end(), 1) != entries.end())
+    p.entries = KeepEntries(p.data, p.begin, entries, kMost);
+  if (std::find(fours.begin(), fours.end(), 1) != fours.end())
+    p.fours = KeepFours(p.data, p.begin, fours, kMost);
 }
 
 }  // namespace tacit

@@ -129,6 +129,8 @@ class Objective {
 
   // Whether the entries of so many dense rows, mostly zeros, are of use where they are kept (KeepEntries).
   virtual bool KeepsEntries(std::size_t /*records*/, std::size_t /*features*/) const { return false; }
+  // The same of their fours (KeepFours).
+  virtual bool KeepsFours(std::size_t /*records*/, std::size_t /*features*/) const { return false; }
 
   // How many roundings lie on a term's way into a coordinate of WeightedSum, for m records: the k of
   // γ_k = k·u/(1 − k·u). Default: one product, one weight, m additions, and a margin.
@@ -208,8 +210,8 @@ std::unique_ptr<Objective> MakeObjective(Loss, std::size_t classes);  // classes
 ModelSpec FedExpCentralCnn();  // 4 and 8 filters, 128 → 32 → 10: 5,046 parameters
 ModelSpec FedExpLocalCnn();  // 2 and 1 filters, 16 → 10: 237 parameters
 
-// Keeps the entries of those clients' rows for which the model has a use: up to 512 MiB of them and no more
-// than the rows take, or none. They change the time alone.
+// Keeps the entries and fours of those clients' rows for which the model has a use: of either up to 512 MiB
+// and no more than the rows take, or none. They change the time alone.
 struct Partition;
 void KeepEntriesFor(const Objective&, Partition&);
 

@@ -13,6 +13,7 @@
 #include "data/partition.h"
 #include "data/preprocess.h"
 #include "models/exp.h"
+#include "models/fours.h"
 #include "models/rows.h"
 #include "models/test_data.h"
 
@@ -548,6 +549,122 @@ TEST(Softmax, LabelsOutOfRangeCountAsClassZero) {
   const Vec x = {0.1, 0.2, 0.3};
   for (std::size_t l = 1; l < 5; ++l)
     EXPECT_EQ(Gradient(*f, Shard(data, l, 1), x), Gradient(*f, Shard(data, 0, 1), x));
+}
+
+// Fours that are kept with the rows change no bit, whatever rows and x hold: of shards and of parts of them.
+TEST(Softmax, FoursThatAreKeptChangeNothing) {
+  const auto same = [](View a, View b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  };
+  const auto same_or_none = [](View a, View b) {  // of a NaN the bits may be any
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (std::bit_cast<std::uint64_t>(a[i]) != std::bit_cast<std::uint64_t>(b[i]) &&
+          !(std::isnan(a[i]) && std::isnan(b[i])))
+        return false;
+    return true;
+  };
+  Workspace ws, plain_ws;  // reused: what another case left there is of no account
+  for (const std::size_t classes : {2u, 3u, 10u, 11u, 23u})
+    for (const std::size_t features : {35u, 64u, 510u})
+      for (const std::size_t m : {8u, 63u, 64u, 65u, 150u})
+        for (const bool strange : {false, true}) {
+          SCOPED_TRACE(testing::Message() << classes << ", " << m << " x " << features << ", " << strange);
+          Dataset data = RandomData(Loss::kSoftmax, classes, 3 * m, features, 0.06, m + features);
+          double* second = data.value.data() + m * features;
+          std::fill_n(second + 3 * features, features, 0.0);
+          std::fill_n(second + 5 * features, features, -0.0);
+          test::FillNorms(data);
+          if (strange)
+            for (const auto& [l, bad] :
+                 {std::pair<std::size_t, double>{1, kNan}, {2, kInfinity}, {6, -kInfinity}, {7, 1e308}}) {
+              for (std::size_t j = 2 * l; j < features; j += 11) second[l * features + j] = bad;
+              data.norm.Set(m + l, std::isnan(bad) ? kNan : kInfinity);
+            }
+          const auto f = MakeObjective(Loss::kSoftmax, classes);
+          Partition p = *MakePartition({.clients = 3}, data);
+          KeepEntriesFor(*f, p);
+          ASSERT_NE(p.fours, nullptr);
+          EXPECT_EQ(p.entries, nullptr);
+          const Shard whole(p.data, m, m, nullptr, nullptr, nullptr, p.fours.get());
+          ASSERT_EQ(p.fours->has[1], 1);
+          std::vector<std::uint32_t> pick;
+          for (std::size_t l = m; l-- > 0;)
+            if (l % 3 != 2) pick.push_back(static_cast<std::uint32_t>(l));
+          for (const Shard& kept : {whole, whole.Slice(1, m - 1), whole.Pick(pick)}) {
+            ASSERT_NE(kept.fours(), nullptr);
+            const std::size_t n = kept.size();
+            const Shard bare(p.data, kept.At(0), n);
+            std::vector<std::uint32_t> order;
+            for (std::size_t l = 0; l < n; ++l) order.push_back(static_cast<std::uint32_t>(kept.At(l)));
+            const Shard plain = kept.contiguous() ? bare : Shard(p.data, 0, 3 * m).Pick(order);
+            ASSERT_EQ(plain.fours(), nullptr);
+            Vec x = RandomVec(f->dim(features), 0.3, 7);
+            for (const double bad : {0.0, 1e308, kInfinity, kNan}) {
+              if (bad != 0) x[(classes - 1) * features + 13] = bad;  // the others' terms are 0·bad
+              Vec norm_a(n), norm_b(n), weight = RandomVec(n, 1.0, 8);
+              f->RecordNorms(plain, x, plain_ws, norm_a);
+              f->RecordNorms(kept, x, ws, norm_b);
+              ASSERT_TRUE(same_or_none(norm_a, norm_b));
+              ASSERT_TRUE(same_or_none(View(plain_ws.a).first(n * classes), View(ws.a).first(n * classes)));
+              Vec g_a, g_b;
+              f->FormWeightedSum(plain, x, plain_ws, weight, g_a);
+              f->FormWeightedSum(kept, x, ws, weight, g_b);
+              ASSERT_TRUE(same_or_none(g_a, g_b));
+              for (std::size_t l = 0; l < n; ++l)
+                if (!std::isfinite(norm_a[l]) || l == n / 2) weight[l] = 0;
+              f->FormWeightedSum(plain, x, plain_ws, weight, g_a);
+              f->FormWeightedSum(kept, x, ws, weight, g_b);
+              ASSERT_TRUE(same(g_a, g_b));
+              ASSERT_TRUE(std::isfinite(Norm(g_a)));
+              g_a = g_b = RandomVec(x.size(), 1.0, 9);
+              f->WeightedSum(plain, x, plain_ws, weight, g_a);
+              f->WeightedSum(kept, x, ws, weight, g_b);
+              ASSERT_TRUE(same(g_a, g_b));
+              const double a = f->Value(plain, x, plain_ws), b = f->Value(kept, x, ws);
+              ASSERT_TRUE(same_or_none(View(&a, 1), View(&b, 1)));
+              ASSERT_EQ(f->Accuracy(plain, x), f->Accuracy(kept, x));
+            }
+          }
+        }
+}
+
+TEST(Softmax, FoursAreKeptOfRowsThatAreMostlyZeros) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  Dataset data = RandomData(Loss::kSoftmax, 3, 40, 66, 0.05, 3);
+  std::fill_n(data.value.begin() + 10 * 66, 10 * 66, 0.5);
+  const std::vector<std::size_t> begin = {0, 10, 20, 20, 30, 40};
+  const auto kept = KeepFours(data, begin, {1, 1, 1, 0, 1}, kMost);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->has, (std::vector<std::uint8_t>{1, 0, 0, 0, 1}));
+  for (std::size_t i = 0; i < 40; ++i) {
+    Vec row(64);
+    for (std::uint32_t k = kept->begin[i]; k < kept->begin[i + 1]; ++k)
+      std::copy_n(kept->value.data() + 4 * k, 4, row.data() + 4 * kept->at[k]);
+    const bool here = i < 10 || i >= 30;
+    EXPECT_EQ(row, here ? Vec(data.row(i).value, data.row(i).value + 64) : Vec(64));
+  }
+  EXPECT_EQ(KeepFours(data, begin, {0, 1, 0, 0, 0}, kMost), nullptr) << "none is mostly zeros";
+  EXPECT_EQ(KeepFours(data, begin, {1, 1, 1, 1, 1}, 1024), nullptr) << "too much memory";
+  EXPECT_EQ(KeepFours(Sparse(data), begin, {1, 1, 1, 1, 1}, kMost), nullptr) << "not dense";
+}
+
+TEST(Softmax, FoursNeedNoMemoryInASecondRound) {
+  const Dataset data = RandomData(Loss::kSoftmax, 10, 90, 100, 0.05, 5);
+  const auto f = MakeObjective(Loss::kSoftmax, 10);
+  Partition p = *MakePartition({.clients = 1}, data);
+  KeepEntriesFor(*f, p);
+  ASSERT_NE(p.fours, nullptr);
+  const Shard shard(p.data, 0, 90, nullptr, nullptr, nullptr, p.fours.get());
+  const Vec x = RandomVec(f->dim(100), 1.0, 6);
+  Workspace ws;
+  Vec norm(90), weight(90, 1.0), g;
+  f->RecordNorms(shard, x, ws, norm);
+  f->FormWeightedSum(shard, x, ws, weight, g);
+  const double *a = ws.a.data(), *c = ws.c.data(), *to = g.data();
+  f->RecordNorms(shard.Slice(3, 60), x, ws, Span(norm).first(60));
+  f->FormWeightedSum(shard.Slice(3, 60), x, ws, View(weight).first(60), g);
+  EXPECT_TRUE(a == ws.a.data() && c == ws.c.data() && to == g.data());
 }
 
 TEST(Accuracy, TiesAreDecidedAsDocumented) {

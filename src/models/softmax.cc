@@ -3,6 +3,7 @@
 
 #include "core/round.h"
 #include "models/exp.h"
+#include "models/fours.h"
 #include "models/losses.h"
 #include "models/rows.h"
 #include "models/second_order.h"
@@ -21,7 +22,7 @@ class Softmax final : public Objective {
     const std::size_t m = shard.size();
     if (m == 0) return 0;
     Grow(ws.a, m * classes_);
-    Margins(shard, x, classes_, 0, m, ws.a);
+    Scores(shard, x, 0, m, ws.c, ws.a);
     const double sum = SumOf(m, [&](std::size_t l) {
       const View z = RowOf(ws.a, l);
       const double top = *std::max_element(z.begin(), z.end());
@@ -58,10 +59,23 @@ class Softmax final : public Objective {
 
   void WeightedSum(const Shard& shard, View, Workspace& ws, View weight, Span g) const override {
     TACIT_CHECK(weight.size() == shard.size());
+    if (!AddRowsByFours(shard, ws.a, classes_, weight, false, ws.c, g))
+      AddRows(shard, ws.a, classes_, weight, g);
+  }
+  void FormWeightedSum(const Shard& shard, View x, Workspace& ws, View weight, Vec& g) const override {
+    TACIT_CHECK(weight.size() == shard.size());
+    g.resize(x.size());
+    if (AddRowsByFours(shard, ws.a, classes_, weight, true, ws.c, g)) return;
+    Fill(g, 0.0);
     AddRows(shard, ws.a, classes_, weight, g);
   }
 
-  // weight·residual is one, the fused additions are m (AddRows); one to spare.
+  bool KeepsFours(std::size_t records, std::size_t features) const override {
+    return records >= 8 && features >= 32;
+  }
+
+  // weight·residual is one, the fused additions are m (AddRows, and with fours the same but for terms of 0);
+  // one to spare.
   std::size_t Roundings(std::size_t records) const override { return records + 2; }
 
   // ‖p − e_y‖² ≤ (1 − p_y)² + (Σ_{c≠y} p_c)² ≤ 2. As computed, |r_y| = fl(rest/total) ≤ 1 and the other
@@ -114,11 +128,11 @@ class Softmax final : public Objective {
     const std::size_t m = shard.size();
     if (m == 0) return std::nullopt;
     constexpr std::size_t kRows = 256;
-    Vec margin(kRows * classes_);
+    Vec margin(kRows * classes_), scratch;
     std::size_t right = 0;
     for (std::size_t first = 0; first < m; first += kRows) {
       const std::size_t count = std::min(m - first, kRows);
-      Margins(shard, x, classes_, first, count, margin);
+      Scores(shard, x, first, count, scratch, margin);
       for (std::size_t l = 0; l < count; ++l) {
         const View z = RowOf(margin, l);
         const auto best = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
@@ -129,6 +143,13 @@ class Softmax final : public Objective {
   }
 
  private:
+  // Margins, by fours where there are any: the same bits.
+  void Scores(const Shard& shard, View x, std::size_t first, std::size_t count, Vec& scratch,
+              Span out) const {
+    if (!MarginsByFours(shard, x, classes_, first, count, scratch, out))
+      Margins(shard, x, classes_, first, count, out);
+  }
+
   View RowOf(const Vec& v, std::size_t l) const { return View(v).subspan(l * classes_, classes_); }
   Span RowOf(Span v, std::size_t l) const { return v.subspan(l * classes_, classes_); }
 
@@ -141,14 +162,14 @@ class Softmax final : public Objective {
   void Exponentials(const Shard& shard, View x, Workspace& ws) const {
     const std::size_t m = shard.size(), size = m * classes_;
     Grow(ws.a, size);
-    Margins(shard, x, classes_, 0, m, ws.a);
+    Scores(shard, x, 0, m, ws.c, ws.a);
     for (std::size_t l = 0; l < m; ++l) {
       const Span z = RowOf(Span(ws.a), l);
       double top = z[0];
       for (std::size_t c = 1; c < classes_; ++c) top = z[c] > top ? z[c] : top;
       for (double& v : z) v -= top;
     }
-    constexpr std::size_t kBlock = 16;   // a fixed length vectorises at any optimisation level
+    constexpr std::size_t kBlock = 16;  // a fixed length vectorises at any optimisation level
     double* z = ws.a.data();
     std::size_t i = 0;
     for (; i + kBlock <= size; i += kBlock)
