@@ -196,7 +196,8 @@ void AddReproduce(CLI::App& app, Invocation& run) {
       "  tacit reproduce primal-dual                  everything of that paper\n"
       "  tacit reproduce --gallery docs               a page of all that has been run\n"
       "\nResults are kept below runs/, one folder a figure, with a picture (figure.svg) and the verdicts\n"
-      "(verdict.md); a call that was stopped goes on where it was. A run that is in several figures is made once.\n"
+      "(verdict.md); a call that was stopped goes on where it was, and a run that is in several figures is\n"
+      "made once.\n"
       "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("figure", a->figure, "paper/figure, or a paper; default: all")->type_name("FIGURE");

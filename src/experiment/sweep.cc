@@ -15,6 +15,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <thread>
 #include <unordered_map>
 
@@ -108,6 +109,13 @@ Status ReadCases(const toml::node& node, const std::string& file, std::vector<Ca
     for (const auto& [key, leaf] : leaves) {
       if (key == "name") {
         one.name = leaf->value_or(std::string());
+        continue;
+      }
+      if (key == "seeds") {
+        const auto* n = leaf->as_integer();
+        if (n == nullptr || n->get() < 1)
+          return Bad(file, *leaf, "sweep.case: seeds is how many of the sweep's seeds it has, at least 1");
+        one.seeds = static_cast<std::size_t>(n->get());
         continue;
       }
       if (key == "experiment.seed")
@@ -419,9 +427,12 @@ Result<std::vector<Cell>> Cells(const Sweep& sweep) {
       cell.at[k] = axis.values[rest % axis.values.size()];
       rest /= axis.values.size();
     }
+    std::size_t seeds = sweep.seeds.size();
     for (std::size_t k = 0; k < sweep.axes.size(); ++k) {
       if (sweep.axes[k].key == kCase) {
-        for (const auto& [key, value] : FindCase(sweep.cases, cell.at[k])->sets)
+        const Case& one = *FindCase(sweep.cases, cell.at[k]);
+        if (one.seeds > 0) seeds = std::min(seeds, one.seeds);
+        for (const auto& [key, value] : one.sets)
           if (Status s = SetKey(cell.config, key, value); !s.ok())
             return Error{s.error().code, "sweep.case: " + s.error().message};
       } else if (Status s = SetKey(cell.config, sweep.axes[k].key, cell.at[k]); !s.ok()) {
@@ -429,7 +440,7 @@ Result<std::vector<Cell>> Cells(const Sweep& sweep) {
       }
     }
     cell.config.runtime.threads = 1;
-    for (std::size_t seed : sweep.seeds) {
+    for (const std::size_t seed : std::span(sweep.seeds).first(seeds)) {
       cell.seed = cell.config.experiment.seed = seed;
       cell.id = CellId(cell.config);
       cells.push_back(cell);
@@ -673,11 +684,11 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   if (error) return *error;
   result.interrupted = interrupted();
 
-  for (std::size_t c = 0; c < cells.size(); c += sweep.seeds.size()) {
+  for (std::size_t c = 0; c < cells.size();) {
     GridPoint point{.at = cells[c].at, .seeds = 0, .metrics = {}};
     std::map<std::string, std::vector<double>> values;
-    for (std::size_t s = 0; s < sweep.seeds.size(); ++s) {
-      const auto line = lines.find(cells[c + s].id);
+    do {  // seeds follow each other, the first first
+      const auto line = lines.find(cells[c].id);
       if (line == lines.end()) continue;
       ++point.seeds;
       const json& r = line->second;
@@ -688,7 +699,7 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
         for (const char* key : {"certified_epsilon", "claimed_epsilon"})
           Collect(r["privacy"], key, key, values);
       for (const char* key : {"seconds", "bytes_up", "bytes_down"}) Collect(r, key, key, values);
-    }
+    } while (++c < cells.size() && cells[c].seed != sweep.seeds.front());
     for (const auto& [key, list] : values) point.metrics[key] = Summarise(list);
     if (point.seeds > 0) result.points.push_back(std::move(point));
   }

@@ -14,6 +14,7 @@
 //   name = "small steps"
 //   algorithm.local_rate = 0.01
 //   privacy.clip = 3
+//   seeds = 1                        # the first so many of the sweep's seeds; default: all
 //   [quick]                          # what --quick changes: seeds, grid, or any key of the file
 //   seeds = 3
 #include <atomic>
@@ -39,6 +40,7 @@ struct Axis {
 struct Case {
   std::string name;
   std::vector<std::pair<std::string, Value>> sets;
+  std::size_t seeds = 0;               // so many of the sweep's; 0: all
 };
 
 struct Sweep {
@@ -108,9 +110,9 @@ struct SweepResult {
   std::filesystem::path file;          // results.jsonl
 };
 
-// Runs the cells that neither results.jsonl nor a file elsewhere holds yet. Each finished cell is one line there, durable
-// before the next begins on that worker; a line torn by a crash is dropped and run again. Two sweeps
-// cannot write one file at once.
+// Runs the cells that neither results.jsonl nor a file elsewhere holds yet. Each finished cell is one line
+// there, durable before the next begins on that worker; a line torn by a crash is dropped and run again. Two
+// sweeps cannot write one file at once.
 Result<SweepResult> RunSweep(const Sweep&, const SweepHooks& = {});
 
 bool SameValue(const Value&, const Value&);        // 1 and 1.0 are the same

@@ -472,6 +472,35 @@ check = { kind = "ratio_at_most", metric = "optimality", limit = 0.7, numerator 
   EXPECT_NE(none.error().message.find("tiny"), std::string::npos);
 }
 
+TEST_F(SweepTest, ACaseMayHaveFewerSeeds) {
+  const std::string text = R"(
+[sweep]
+seeds = 3
+grid = { algorithm.gamma = [0.125, 0.25] }
+[[sweep.case]]
+name = "cheap"
+[[sweep.case]]
+name = "costly"
+seeds = 1
+algorithm.rounds = 30
+)";
+  const auto sweep = Load(text);
+  ASSERT_TRUE(sweep.ok()) << sweep.error().message;
+  EXPECT_EQ(Cells(*sweep)->size(), 8u);
+  const auto result = RunSweep(*sweep, Fake());
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(calls_, 8u);
+  ASSERT_EQ(result->points.size(), 4u);
+  EXPECT_EQ(result->points[1].seeds, 3u);
+  EXPECT_EQ(result->points[2].seeds, 1u);
+  EXPECT_EQ(result->points[3].seeds, 1u);
+  EXPECT_DOUBLE_EQ(result->points[3].metrics.at("optimality").mean, 30 * sweep->base.privacy.epsilon + 0.05);
+
+  const auto none = Load("[[sweep.case]]\nname = \"a\"\nseeds = 0\n");
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("at least 1"), std::string::npos);
+}
+
 TEST_F(SweepTest, AClaimThatSaysNothingIsRefused) {
   const char* kBad[] = {
       "[[claim]]\ntext = \"x\"",

@@ -148,8 +148,9 @@ void DenseMarginsOf(const double* const* row, const double* x, std::size_t featu
   }
 }
 
-// Rows whose multiples are added together while their tile of g stays in registers.
-constexpr std::size_t kChunk = 32;
+// Rows whose multiples are added together while their tile of g stays in registers. Their lines may all fall
+// into one set of the first-level cache: with more rows than it has ways, each would be fetched again.
+constexpr std::size_t kChunk = 12;
 
 // g_c[0 … 4L) += Σ_r coefficient[r·G + c] row_r[0 … 4L), in the order of r.
 template <std::size_t G, std::size_t L>

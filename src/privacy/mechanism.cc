@@ -132,36 +132,28 @@ const GaussianEvent& LatticeEvent(L2Bound sensitivity, NoiseStd sigma, std::size
   return answer;
 }
 
-// What EventFor says, as what it is where that is known.
-PrivacyEvent PriceOf(const Mechanism& m, L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
-  return m.EventFor(sensitivity, sigma, dim);
-}
-const GaussianEvent& PriceOf(const LatticeGaussian&, L2Bound sensitivity, NoiseStd sigma, std::size_t dim) {
-  return LatticeEvent(sensitivity, sigma, dim);
-}
-
 }  // namespace
 
-template <class M, class Payer>
-Status Mechanism::PayDrawOpen(const M& self, const Bounded& v, NoiseStd sigma, Payer& ledger, NoiseRng& rng,
-                              NoiseBuffer& noise, Released<Vec>& out, bool once) {
+template <class Payer>
+Status Mechanism::PayDrawOpen(const Bounded& v, NoiseStd sigma, Payer& ledger, NoiseRng& rng,
+                              NoiseBuffer& noise, Released<Vec>& out, bool once) const {
   Vec* const taken = once ? v.whole_ : nullptr;
   TACIT_CHECK(taken == nullptr || (taken->data() == v.value_.data() && taken->size() == v.value_.size()));
-  TACIT_OK(ledger.Charge(PriceOf(self, v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
-  self.Draw(sigma, v.dim(), rng, noise);  // draw,
+  TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), sigma, v.dim())));  // pay,
+  Draw(sigma, v.dim(), rng, noise);  // draw,
   if (taken != nullptr) {
-    self.Add(sigma, noise, *taken, *taken);  // open
+    Add(sigma, noise, *taken, *taken);  // open
     out.value_.swap(*taken);
     return Ok{};
   }
   out.value_.resize(v.dim());
-  self.Add(sigma, noise, v.value_, out.value_);  // open
+  Add(sigma, noise, v.value_, out.value_);  // open
   return Ok{};
 }
 
 Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
                           Released<Vec>& out) const {
-  return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out);
+  return PayDrawOpen(v, sigma, ledger, rng, noise, out);
 }
 
 namespace {
@@ -217,12 +209,12 @@ Status Mechanism::ReleaseOnLattice(Vec& sum, const Bounded& v, NoiseStd sigma, L
 
 Status Mechanism::ReleaseOnce(const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
                               NoiseBuffer& noise, Released<Vec>& out) const {
-  return PayDrawOpen(*this, v, sigma, ledger, rng, noise, out, true);
+  return PayDrawOpen(v, sigma, ledger, rng, noise, out, true);
 }
 
 Status Mechanism::ReleaseForAll(const Bounded& v, NoiseStd sigma, LedgerBook& everyone, NoiseRng& rng,
                                 NoiseBuffer& noise, Released<Vec>& out) const {
-  return PayDrawOpen(*this, v, sigma, everyone, rng, noise, out);
+  return PayDrawOpen(v, sigma, everyone, rng, noise, out);
 }
 
 Status Mechanism::ReleaseAsClaimed(const Unbounded& v, NoiseStd sigma, const Claim& claim, Ledger& ledger,

@@ -64,11 +64,10 @@ class Mechanism {
   friend class LatticeGaussian;
   explicit Mechanism(bool lattice) : is_lattice_(lattice) {}
   friend class TappedMechanism;  // audit/tap.h: around another mechanism, on an auditor's own rows
-  // M: the mechanism's class, where it is known, so that nothing is called that could be inlined. once:
-  // nobody needs v again.
-  template <class M, class Payer>
-  static Status PayDrawOpen(const M&, const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&,
-                            Released<Vec>& out, bool once = false);
+  // once: nobody needs v again.
+  template <class Payer>
+  Status PayDrawOpen(const Bounded&, NoiseStd, Payer&, NoiseRng&, NoiseBuffer&, Released<Vec>& out,
+                     bool once = false) const;
   // What Release does for the lattice, where a sum lies in a ClipSpace, with all that public numbers decide
   // worked out before.
   static Status ReleaseOnLattice(Vec& sum, const Bounded&, NoiseStd, Ledger&, NoiseRng&, NoiseBuffer&,
