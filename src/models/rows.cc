@@ -148,8 +148,8 @@ void DenseMarginsOf(const double* const* row, const double* x, std::size_t featu
   }
 }
 
-// Rows whose multiples are added together while their tile of g stays in registers. Their lines may all fall
-// into one set of the first-level cache: with more rows than it has ways, each would be fetched again.
+// Rows whose multiples are added together while their tile of g stays in registers: no more than a processor
+// fetches ahead of. With 20 rows of 784 or 3,072 features the same additions take three times as long.
 constexpr std::size_t kChunk = 12;
 
 // g_c[0 … 4L) += Σ_r coefficient[r·G + c] row_r[0 … 4L), in the order of r.
