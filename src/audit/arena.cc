@@ -189,6 +189,7 @@ Result<std::unique_ptr<Arena::Stage>> Arena::MakeStage(const std::vector<Canary:
   if (s.plan.charges_units()) s.partition.data.charged_terms = s.plan.units;
   TACIT_TRY(s.objective, BuildObjective(config_, facts_));
   if (variation_.objective) s.objective = variation_.objective(std::move(s.objective));
+  KeepEntriesFor(*s.objective, s.partition);  // as a run does
   TACIT_TRY(s.regularizer, BuildRegularizer(config_));
   if (s.plan.randomizer) {
     stage->hooks.saw = [at = stage.get()](std::uint32_t client, View released) {

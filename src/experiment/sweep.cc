@@ -234,15 +234,19 @@ bool HasTraced(const std::vector<std::string>& asked, const json& result) {
   });
 }
 
+struct Found {
+  json result;
+  std::string from;  // the file
+};
 // The results in another sweep's file of the cells that are wanted; a line that is still being written there
 // has no end yet.
 void ReadElsewhere(const std::filesystem::path& file, const std::vector<std::string>& asked,
-                   const std::set<std::string>& wanted, std::unordered_map<std::string, json>& found) {
+                   const std::set<std::string>& wanted, std::unordered_map<std::string, Found>& found) {
   std::ifstream in(file, std::ios::binary);
   for (std::string text; std::getline(in, text) && !in.eof();) {
     json line = json::parse(text, nullptr, false);
     if (!IsResult(line) || !wanted.contains(line["id"]) || !HasTraced(asked, line["result"])) continue;
-    found.try_emplace(line["id"].get<std::string>(), std::move(line["result"]));
+    found.insert_or_assign(line["id"].get<std::string>(), Found{std::move(line["result"]), file.string()});
   }
 }
 
@@ -564,14 +568,16 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
     std::set<std::string> wanted;
     for (const Cell& cell : cells)
       if (!lines.contains(cell.id)) wanted.insert(cell.id);
-    std::unordered_map<std::string, json> found;
+    std::unordered_map<std::string, Found> found;
     for (const std::filesystem::path& other : hooks.elsewhere)
       if (!wanted.empty() && other != result.file) ReadElsewhere(other, sweep.metrics, wanted, found);
     for (const Cell& cell : cells) {
       const auto there = found.find(cell.id);
       if (there == found.end() || lines.contains(cell.id)) continue;
-      TACIT_OK(file.Append(LineOf(sweep, cell, there->second)));
-      lines[cell.id] = std::move(there->second);
+      json line = LineOf(sweep, cell, there->second.result);
+      line["from"] = there->second.from;
+      TACIT_OK(file.Append(line));
+      lines[cell.id] = std::move(there->second.result);
     }
   }
 

@@ -217,6 +217,13 @@ TEST_F(SweepTest, ARunOfAnotherSweepIsTakenFromThere) {
   EXPECT_EQ(taken->resumed, 8u);
   ASSERT_EQ(taken->points.size(), 6u);
   EXPECT_DOUBLE_EQ(taken->points[1].metrics.at("optimality").mean, 40 * 1 + 0.055);
+  std::istringstream lines(Results());
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text);
+    const double rounds = line["at"]["algorithm.rounds"], epsilon = line["at"]["privacy.epsilon"];
+    EXPECT_DOUBLE_EQ(line["result"]["metrics"]["optimality"].get<double>(),
+                     rounds * epsilon + line["seed"].get<double>() / 100);
+  }
   // They are copied: the other file may go.
   fs::remove(there);
   EXPECT_EQ(RunSweep(*Load(grid), hooks)->resumed, 12u);

@@ -221,9 +221,9 @@ std::shared_ptr<const RowFours> KeepFours(const Dataset& data, const std::vector
     kept->has[c] = 1;
     total += count;
   }
-  if (std::find(kept->has.begin(), kept->has.end(), 1) == kept->has.end() || total > most / kFour)
+  if (std::find(kept->has.begin(), kept->has.end(), 1) == kept->has.end() ||
+      total > std::min<std::size_t>(most / kFour, std::numeric_limits<std::uint32_t>::max()))
     return nullptr;
-  TACIT_CHECK(total <= std::numeric_limits<std::uint32_t>::max());
   kept->value.resize(4 * total);
   kept->at.resize(total);
   std::uint32_t k = 0;

@@ -621,6 +621,13 @@ TEST(Softmax, FoursThatAreKeptChangeNothing) {
               f->WeightedSum(plain, x, plain_ws, weight, g_a);
               f->WeightedSum(kept, x, ws, weight, g_b);
               ASSERT_TRUE(same(g_a, g_b));
+              // Rows that are not finite, with weights: their fours are there.
+              const Vec some = RandomVec(n * classes, 1.0, 10), all(n, 1.0);
+              g_a.assign(x.size(), 0.0);
+              AddRows(plain, some, classes, all, g_a);
+              const bool by_fours = AddRowsByFours(kept, some, classes, all, true, ws.c, g_b);
+              ASSERT_EQ(by_fours, n >= 8);  // fewer are faster without
+              ASSERT_TRUE(!by_fours || same_or_none(g_a, g_b));
               const double a = f->Value(plain, x, plain_ws), b = f->Value(kept, x, ws);
               ASSERT_TRUE(same_or_none(View(&a, 1), View(&b, 1)));
               ASSERT_EQ(f->Accuracy(plain, x), f->Accuracy(kept, x));

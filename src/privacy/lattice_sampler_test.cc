@@ -59,16 +59,25 @@ TEST(LatticeScale, IsTheLargestGridBelowSigmaOver2To30) {
   }
 }
 
+// Take, or Lend with a copy of what it lends.
+void Draw(LatticeStock& stock, double c, NoiseRng& rng, std::span<std::int64_t> out, bool lend) {
+  if (!lend) return stock.Take(c, rng, out);
+  std::vector<std::int64_t> room(out.size());
+  stock.Lend(c, rng, room, [&](const std::int64_t* drawn) { std::copy_n(drawn, out.size(), out.begin()); });
+}
+
 // Of a replayable generator a stock hands out what LatticeNormals draws, release by release.
 TEST(LatticeStock, LeavesReplayableStreamsAsTheyAre) {
-  NoiseRng a = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2}),
-           b = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2});
-  LatticeStock stock;
-  for (const std::size_t n : {8u, 1u, 64u, 65u, 300u, 3u}) {
-    std::vector<std::int64_t> taken(n), drawn(n);
-    stock.Take(0x1.3p30, a, taken);
-    LatticeNormals(0x1.3p30, b, drawn);
-    EXPECT_EQ(taken, drawn);
+  for (const bool lend : {false, true}) {
+    NoiseRng a = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2}),
+             b = NoiseRng::Replayable({7, Purpose::kNoise, 1, 2});
+    LatticeStock stock;
+    for (const std::size_t n : {8u, 1u, 64u, 65u, 300u, 3u}) {
+      std::vector<std::int64_t> taken(n), drawn(n);
+      Draw(stock, 0x1.3p30, a, taken, lend);
+      LatticeNormals(0x1.3p30, b, drawn);
+      EXPECT_EQ(taken, drawn);
+    }
   }
 }
 
@@ -82,7 +91,7 @@ TEST(LatticeStock, HandsNoDeviateOutTwice) {
   std::vector<std::int64_t> all;
   for (std::size_t i = 0; all.size() < 40000; ++i) {
     std::vector<std::int64_t> taken(i % 13 == 12 ? 100 : 1 + i % 9);
-    stock.Take(i / 1000 % 2 == 0 ? 0x1p30 : 0x1.8p30, rng, taken);
+    Draw(stock, i / 1000 % 2 == 0 ? 0x1p30 : 0x1.8p30, rng, taken, i / 100 % 3 != 0);
     if (i % 500 == 0) {
       LatticeStock copy(stock);  // is empty
       std::vector<std::int64_t> other(5);
@@ -103,7 +112,8 @@ TEST(LatticeStock, IsNormal) {
   LatticeStock stock;
   constexpr std::size_t kDeviates = 20000;
   std::vector<std::int64_t> all(kDeviates);
-  for (std::size_t at = 0; at < kDeviates; at += 8) stock.Take(0x1p30, rng, std::span(all).subspan(at, 8));
+  for (std::size_t at = 0; at < kDeviates; at += 8)
+    Draw(stock, 0x1p30, rng, std::span(all).subspan(at, 8), at / 8 % 5 != 0);
   for (const double z : {0.25, 1.0, 2.0}) {
     const double p = 2 * Tail(z), n = kDeviates;
     double count = 0;
@@ -112,7 +122,7 @@ TEST(LatticeStock, IsNormal) {
   }
 }
 
-TEST(LatticeStock, AChildOfForkDropsWhatItsParentDrew) {
+void ForkBesideAStock(bool lend) {
   NoiseRng rng = NoiseRng::FromEntropy();
   LatticeStock stock;
   std::vector<std::int64_t> warm(64), mine(8), other(8);
@@ -122,17 +132,36 @@ TEST(LatticeStock, AChildOfForkDropsWhatItsParentDrew) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    stock.Take(0x1p30, rng, mine);
+    Draw(stock, 0x1p30, rng, mine, lend);
     const bool written = write(pipes[1], mine.data(), 64) == 64;
     _exit(written ? 0 : 1);
   }
-  stock.Take(0x1p30, rng, mine);
+  Draw(stock, 0x1p30, rng, mine, lend);
   ASSERT_EQ(read(pipes[0], other.data(), 64), 64);
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NE(mine[i], other[i]);
   close(pipes[0]), close(pipes[1]);
+}
+TEST(LatticeStock, AChildOfForkDropsWhatItsParentDrew) { ForkBesideAStock(false); }
+TEST(LatticeStock, NorIsItLentTheSame) { ForkBesideAStock(true); }
+
+// A request across the end of the stock, and one longer than it lends.
+TEST(LatticeStock, LendsWhatItDoesNotHaveFromTheGenerator) {
+  NoiseRng rng = NoiseRng::FromEntropy();
+  LatticeStock stock;
+  std::vector<std::int64_t> room(64), all;
+  for (const std::size_t n : {3u, 64u, 64u, 61u, 64u, 7u, 64u, 64u, 64u, 300u, 5u}) {
+    room.assign(n, 0);
+    stock.Lend(0x1p30, rng, room,
+               [&](const std::int64_t* drawn) { all.insert(all.end(), drawn, drawn + n); });
+  }
+  std::sort(all.begin(), all.end());
+  std::size_t pairs = 0;  // of 760 deviates: two or more with a probability below 1e-8
+  for (std::size_t i = 1; i < all.size(); ++i) pairs += all[i] == all[i - 1];
+  EXPECT_LT(pairs, 2u);
+  EXPECT_FALSE(std::binary_search(all.begin(), all.end(), 0));  // with one below 1e-6
 }
 
 TEST(LatticeScaleDeathTest, RefusesWhatHasNoGrid) {

@@ -134,6 +134,69 @@ TEST(Mechanism, AReleasedTemporaryIsTheReleaseOfACopy) {
   }
 }
 
+// The same for sums that are released where they lie: whatever of the public numbers changes, the price is
+// that of this release. By noise from entropy, too, whose deviates come from a stock.
+TEST(Mechanism, ASumIsChargedForItselfAndNotForTheLast) {
+  Dataset data = test::RandomData(Loss::kLogistic, 0, 40, 37, 1.0, 4);
+  data.person.assign(40, 0);
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  const Vec x = test::RandomVec(37, 1.0, 5);
+  Dataset narrow = test::RandomData(Loss::kLogistic, 0, 40, 8, 1.0, 4);
+  const LatticeGaussian lattice;
+  struct Case {
+    double sigma = 0.7, clip = 0.5;
+    std::size_t records = 20, charged = 0, per_person = 0;
+    Adjacency adjacency = Adjacency::kReplaceOne;
+    bool narrow = false;
+  };
+  const Case cases[] = {{},
+                        {},
+                        {.sigma = 0.8},
+                        {.clip = 0.25},
+                        {.records = 21},
+                        {.charged = 1000},
+                        {.per_person = 2},
+                        {.per_person = 3},
+                        {.adjacency = Adjacency::kZeroOut},
+                        {.adjacency = Adjacency::kAddOrRemove},
+                        {.narrow = true}};
+  ClipSpace space;
+  NoiseBuffer noise;
+  Released<Vec> out;
+  for (const bool replayable : {true, false}) {
+    NoiseRng rng = replayable ? NoiseRng::Replayable(kId) : NoiseRng::FromEntropy();
+    for (std::size_t i = 0; i < std::size(cases); ++i)
+      for (const std::size_t k : {i, std::size_t{0}, i}) {  // and back to the first in between
+        const Case& c = cases[k];
+        SCOPED_TRACE(testing::Message() << k << " after " << i << ", " << replayable);
+        Dataset& rows = c.narrow ? narrow : data;
+        rows.charged_terms = c.charged;
+        rows.person_bound = c.per_person > 0 ? PersonBound::kRecords : PersonBound::kNone;
+        rows.records_per_person = std::max<std::size_t>(1, c.per_person);
+        const Private<Shard> own(Shard(rows, 0, c.records));
+        const View at = View(x).first(rows.features);
+        const L2Bound clip = L2Bound::Proven(c.clip);
+        const NoiseStd sigma = NoiseStd::Proven(c.sigma);
+        ClipSpace other;
+        const L2Bound moves = Bounded::ClippedSum(own, *f, at, clip, other).Sensitivity(c.adjacency);
+        Ledger ledger(Limit(100), c.adjacency), poor(Limit(1e-9), c.adjacency);
+        const Vec before = *out;
+        ASSERT_FALSE(
+            lattice.Release(Bounded::ClippedSum(own, *f, at, clip, space), sigma, poor, rng, noise, out)
+                .ok());
+        EXPECT_EQ(*out, before);
+        EXPECT_EQ(poor.spent().value(), 0.0);
+        ASSERT_TRUE(
+            lattice.Release(Bounded::ClippedSum(own, *f, at, clip, space), sigma, ledger, rng, noise, out)
+                .ok());
+        EXPECT_EQ(ledger.spent(), Cost(lattice.EventFor(moves, sigma, rows.features)));
+        EXPECT_EQ(ledger.charges(), 1u);
+        EXPECT_EQ(out->size(), rows.features);
+      }
+  }
+  data.person_bound = PersonBound::kNone;
+}
+
 // The value on the grid plus the noise, coordinate by coordinate: the kernel in use has the same bits.
 TEST(LatticeGaussian, ReleasesTheRoundedValuePlusTheNoise) {
   const LatticeGaussian lattice;
