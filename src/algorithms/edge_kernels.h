@@ -16,13 +16,13 @@ struct EdgeEnd {
   double* lambda;
   double step;
 };
-// λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
-// 0 on if `begin`; and w ← own, which may be w itself.
 namespace internal {
 using AddEdgesBy = void(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d,
                         const double* own, double* w, double* pull);
 AddEdgesBy AddEdges4, AddEdges8;  // coordinates at a time, and the same bits
 }  // namespace internal
+// λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
+// 0 on if `begin`; and w ← own, which may be w itself.
 inline void AddEdges(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
                      double* w, double* pull) {
   if (internal::SimdInUse() == internal::Simd::kAvx512)
