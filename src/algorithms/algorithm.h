@@ -73,6 +73,9 @@ struct Scratch {
   Private<PackSpace> packed;
   CompressSpace compress;           // of what was released
   Vec scaled;                       // that, too
+  // What StepSize::InverseAt said last: of step c in round n.
+  double step = 0, inverse_step = 0;
+  std::uint32_t step_round = 0;
   NoiseRng* rng = nullptr;          // already the stream of this client (or of the server) and round
 };
 

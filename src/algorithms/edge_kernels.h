@@ -17,9 +17,11 @@ struct EdgeEnd {
   double step;
 };
 namespace internal {
-using AddEdgesBy = void(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d,
-                        const double* own, double* w, double* pull);
-AddEdgesBy AddEdges4, AddEdges8;  // coordinates at a time, and the same bits
+// Four coordinates at a time, and eight: the same bits.
+void AddEdges4(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+               double* w, double* pull);
+void AddEdges8(double rho, std::span<const EdgeEnd> edges, bool begin, std::size_t d, const double* own,
+               double* w, double* pull);
 }  // namespace internal
 // λ_i ← λ_i + step_i·(own − other_i),  pull ← pull + ρ(own + other_i) − λ_i, edge after edge, with pull from
 // 0 on if `begin`; and w ← own, which may be w itself.

@@ -107,13 +107,11 @@ struct StepSize {
   bool falling = false;
   double At(std::uint32_t n) const { return falling ? c / std::sqrt(static_cast<double>(n)) : c; }
   // 1/At(n), which is the same for all peers of a round.
-  double InverseAt(std::uint32_t n) const {
-    thread_local double known_c = 0, known = 0;
-    thread_local std::uint32_t known_n = 0;
+  double InverseAt(std::uint32_t n, Scratch& s) const {
     if (!falling) return 1 / c;
-    if (n != known_n || c != known_c) [[unlikely]]
-      known = 1 / At(n), known_n = n, known_c = c;
-    return known;
+    if (n != s.step_round || c != s.step) [[unlikely]]
+      s.inverse_step = 1 / At(n), s.step_round = n, s.step = c;
+    return s.inverse_step;
   }
 };
 

@@ -46,7 +46,7 @@ struct Nfl {
 
     Status Round(std::uint32_t t, Note& note, Scratch& s) {
       const Vec& w = edges_.w();
-      const double inverse_eta = o_->eta.InverseAt(o_->rounds[t]);
+      const double inverse_eta = o_->eta.InverseAt(o_->rounds[t], s);
       const Factors factors{inverse_eta, per_record_, 1 / (2 * o_->rho * edges_.degree() + inverse_eta)};
       TACIT_OK(ReleaseSum(own_, *problem_, *mechanism_, *o_, w, (*sigma_)[t], s));
       s.released.Into<&Step>(s.released, w, edges_.pull(), *problem_, factors);
