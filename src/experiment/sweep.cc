@@ -693,7 +693,8 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   for (std::size_t c = 0; c < cells.size();) {
     GridPoint point{.at = cells[c].at, .seeds = 0, .metrics = {}};
     std::map<std::string, std::vector<double>> values;
-    do {  // seeds follow each other, the first first
+    const std::size_t first = c;  // seeds follow each other, the first first
+    for (; c == first || (c < cells.size() && cells[c].seed != sweep.seeds.front()); ++c) {
       const auto line = lines.find(cells[c].id);
       if (line == lines.end()) continue;
       ++point.seeds;
@@ -705,7 +706,7 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
         for (const char* key : {"certified_epsilon", "claimed_epsilon"})
           Collect(r["privacy"], key, key, values);
       for (const char* key : {"seconds", "bytes_up", "bytes_down"}) Collect(r, key, key, values);
-    } while (++c < cells.size() && cells[c].seed != sweep.seeds.front());
+    }
     for (const auto& [key, list] : values) point.metrics[key] = Summarise(list);
     if (point.seeds > 0) result.points.push_back(std::move(point));
   }
