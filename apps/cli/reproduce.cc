@@ -171,15 +171,13 @@ Result<int> Run(const Common& common, const Arguments& a) {
   nlohmann::json documents = nlohmann::json::array();
   std::size_t failed = 0;
   bool interrupted = false;
-  std::vector<std::filesystem::path> elsewhere;  // with --fresh those of this call alone
-  if (!a.fresh)
-    for (const Figure& f : figures)
-      for (const bool quick : {false, true}) AddResults(common, f, quick, elsewhere);
+  // Of this call alone: what an earlier one left may be of another build, or of other data.
+  std::vector<std::filesystem::path> elsewhere;
   for (std::size_t k = 0; k < chosen.size() && !interrupted; ++k) {
     if (k > 0 && !common.json) fmt::print("\n");
     TACIT_TRY(const bool finished, RunFigure(common, a, *chosen[k], elsewhere, documents, failed));
     interrupted = !finished;
-    if (a.fresh) AddResults(common, *chosen[k], a.quick, elsewhere);
+    AddResults(common, *chosen[k], a.quick, elsewhere);
   }
   if (common.json)
     PrintJson({{"figures", documents}, {"claims_that_do_not_hold", failed}, {"interrupted", interrupted}});
@@ -196,8 +194,8 @@ void AddReproduce(CLI::App& app, Invocation& run) {
       "  tacit reproduce primal-dual                  everything of that paper\n"
       "  tacit reproduce --gallery docs               a page of all that has been run\n"
       "\nResults are kept below runs/, one folder a figure, with a picture (figure.svg) and the verdicts\n"
-      "(verdict.md); a call that was stopped goes on where it was, and a run that is in several figures is\n"
-      "made once.\n"
+      "(verdict.md); a call that was stopped goes on where it was, and a run that is in several of the\n"
+      "figures that it is asked for is made once.\n"
       "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("figure", a->figure, "paper/figure, or a paper; default: all")->type_name("FIGURE");

@@ -43,7 +43,7 @@ struct Partition {
   std::vector<std::size_t> tiles_begin = {};  // where those of a client begin
   // Of each client's dense rows without their zeros, or none (KeepEntries). They change the time alone.
   std::shared_ptr<const KeptEntries> entries = nullptr;
-  std::shared_ptr<const RowFours> fours = nullptr;  // likewise (KeepFours)
+  std::shared_ptr<const RowFours> fours = nullptr;  // likewise (KeepFours), but for signs of zeros
   std::size_t clients() const { return begin.size() - 1; }
   std::size_t size(std::size_t client) const { return begin[client + 1] - begin[client]; }
   // A view of data: this Partition must outlive it and stay where it is.

@@ -205,7 +205,8 @@ class ResultsFile {
   }
 
   Status Append(const json& line) {
-    const std::string text = line.dump() + "\n";
+    // a file's name need not be UTF-8
+    const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     for (std::size_t done = 0; done < text.size();) {
       const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
       if (n < 0 && errno == EINTR) continue;
@@ -236,7 +237,7 @@ bool HasTraced(const std::vector<std::string>& asked, const json& result) {
 
 struct Found {
   json result;
-  std::string from;  // the file
+  std::string from;  // the file of the sweep that made it
 };
 // The results in another sweep's file of the cells that are wanted; a line that is still being written there
 // has no end yet.
@@ -246,7 +247,8 @@ void ReadElsewhere(const std::filesystem::path& file, const std::vector<std::str
   for (std::string text; std::getline(in, text) && !in.eof();) {
     json line = json::parse(text, nullptr, false);
     if (!IsResult(line) || !wanted.contains(line["id"]) || !HasTraced(asked, line["result"])) continue;
-    found.insert_or_assign(line["id"].get<std::string>(), Found{std::move(line["result"]), file.string()});
+    std::string from = line.value("from", file.string());
+    found.insert_or_assign(line["id"].get<std::string>(), Found{std::move(line["result"]), std::move(from)});
   }
 }
 

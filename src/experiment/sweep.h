@@ -67,11 +67,11 @@ struct Cell {
 // The product of the axes (the last one runs fastest) with the seeds. Every value is checked.
 Result<std::vector<Cell>> Cells(const Sweep&);
 // A hash of this version and all that decides a run's result: every key but those of [runtime] and
-// experiment.name, output and reserve.
+// experiment.name, output, reserve, checkpoint and ledger; neither the build nor what is in files.
 std::string CellId(Config);
 
 struct SweepProgress {
-  std::size_t cells = 0, done = 0, resumed = 0;    // done includes resumed, and that what was elsewhere
+  std::size_t cells = 0, done = 0, resumed = 0;    // resumed: found, here or elsewhere; done: and those
   double fraction = 0;                 // of the rounds this call has to run
   double seconds = 0;                  // since it began
 };

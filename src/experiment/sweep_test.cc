@@ -228,6 +228,15 @@ TEST_F(SweepTest, ARunOfAnotherSweepIsTakenFromThere) {
   fs::remove(there);
   EXPECT_EQ(RunSweep(*Load(grid), hooks)->resumed, 12u);
   EXPECT_EQ(calls_, 4u);
+  // A copy of a copy says where it was made.
+  const fs::path second = folder_ / "second.jsonl";
+  fs::rename(folder_ / "out/grid/results.jsonl", second);
+  hooks.elsewhere = {second};
+  ASSERT_TRUE(RunSweep(*Load(grid), hooks).ok());
+  std::map<std::string, int> made;
+  std::istringstream copies(Results());
+  for (std::string text; std::getline(copies, text);) ++made[nlohmann::json::parse(text)["from"]];
+  EXPECT_EQ(made, (std::map<std::string, int>{{there.string(), 8}, {second.string(), 4}}));
 }
 
 TEST_F(SweepTest, ARunThatDoesNotHaveWhatIsAskedOfTheTraceIsMadeAgain) {

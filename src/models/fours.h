@@ -14,12 +14,12 @@
 
 namespace tacit {
 
-// Margins of several outputs. False: x is not finite (0·v would count), or so few rows are faster without;
-// then `out` has no meaning.
+// Margins of several outputs. False: the shard has no fours, x is not finite (0·v would count), or so few
+// rows are faster without; then `out` has no meaning.
 bool MarginsByFours(const Shard&, View x, std::size_t outputs, std::size_t first, std::size_t count,
                     Vec& scratch, Span out);
-// AddRows of several outputs; fresh: what was in g does not count. False, with g untouched: some
-// weight·coefficient is not finite, or the rows are few.
+// AddRows of several outputs; fresh: what was in g does not count. False, with g untouched: the
+// shard has no fours, some weight·coefficient is not finite, or the rows are few.
 bool AddRowsByFours(const Shard&, View coefficient, std::size_t outputs, View weight, bool fresh,
                     Vec& scratch, Span g);
 

@@ -211,7 +211,7 @@ ModelSpec FedExpCentralCnn();  // 4 and 8 filters, 128 → 32 → 10: 5,046 para
 ModelSpec FedExpLocalCnn();  // 2 and 1 filters, 16 → 10: 237 parameters
 
 // Keeps the entries and fours of those clients' rows for which the model has a use: of either up to 512 MiB
-// and no more than the rows take, or none. They change the time alone.
+// and no more than the rows take, or none. They change the time, and with fours signs of zeros.
 struct Partition;
 void KeepEntriesFor(const Objective&, Partition&);
 

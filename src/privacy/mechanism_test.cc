@@ -197,6 +197,57 @@ TEST(Mechanism, ASumIsChargedForItselfAndNotForTheLast) {
   data.person_bound = PersonBound::kNone;
 }
 
+// Deviates that are lent by the stock of a thread, by noise from entropy: what lies on the sum has the mean
+// and the variance that were paid for, also where σ changes from release to release, and none is there twice.
+TEST(Mechanism, ASumThatIsReleasedWhereItLiesHasTheNoiseThatWasPaidFor) {
+  const LatticeGaussian lattice;
+  const auto f = MakeObjective(Loss::kLogistic, 0);
+  NoiseRng rng = NoiseRng::FromEntropy();
+  NoiseBuffer noise;
+  ClipSpace space;
+  Workspace ws;
+  Released<Vec> out;
+  Vec exact;
+  struct Moments {
+    double sigma, n = 0, sum = 0, squares = 0;
+  };
+  Moments seen[] = {{.sigma = 0.7}, {.sigma = 1.4}};  // one c, two grids
+  std::vector<double> deviates;
+  for (const std::size_t d : {1u, 3u, 8u, 37u, 64u, 100u}) {
+    const Dataset data = test::RandomData(Loss::kLogistic, 0, 12, d, 1.0, d);
+    const Private<Shard> own(Shard(data, 0, 12));
+    const Vec x = test::RandomVec(d, 1.0, 5);
+    ASSERT_TRUE(f->ClippedSum(Shard(data, 0, 12), x, 0.5, ws, exact));
+    for (int i = 0; i < 1500; ++i) {
+      Moments& m = seen[i % 3 == 0 ? 0 : 1];
+      const NoiseStd sigma = NoiseStd::Proven(m.sigma);
+      Ledger ledger(MuSquared::Proven(kInf), Adjacency::kReplaceOne);
+      ASSERT_TRUE(
+          lattice
+              .Release(Bounded::ClippedSum(own, *f, x, L2Bound{0.5}, space), sigma, ledger, rng, noise, out)
+              .ok());
+      const double grid = std::ldexp(1.0, LatticeScale::For(m.sigma).grid_exponent);
+      for (std::size_t j = 0; j < d; ++j) {
+        const double k = (*out)[j] / grid - std::nearbyint(exact[j] / grid), z = k * grid / m.sigma;
+        ++m.n, m.sum += z, m.squares += z * z;
+        deviates.push_back(k);
+      }
+    }
+  }
+  for (const Moments& m : seen) {
+    EXPECT_LE(std::abs(m.sum) / std::sqrt(m.n), kSix) << m.sigma;
+    EXPECT_LE(std::abs(m.squares - m.n) / std::sqrt(2 * m.n), kSix) << m.sigma;
+  }
+  // Two of N(0, c²) on the integers are equal with probability 1/(2√π c).
+  const double n = static_cast<double>(deviates.size());
+  const double chance = n * n / 2 / (2 * std::sqrt(M_PI) * LatticeScale::For(0.7).c);
+  std::ranges::sort(deviates);
+  double twice = 0;
+  for (std::size_t i = 1; i < deviates.size(); ++i) twice += deviates[i] == deviates[i - 1] ? 1 : 0;
+  EXPECT_LE(twice, chance + 6 * std::sqrt(chance) + 6);  // less than 1e-6 of a Poisson law
+  EXPECT_EQ(LatticeScale::For(0.7).c, LatticeScale::For(1.4).c);
+}
+
 // The value on the grid plus the noise, coordinate by coordinate: the kernel in use has the same bits.
 TEST(LatticeGaussian, ReleasesTheRoundedValuePlusTheNoise) {
   const LatticeGaussian lattice;

@@ -165,7 +165,7 @@ template <class T> void SwapField(T& a, T& b) {
     std::swap(a, b);
 }
 template <Message M>
-void Swap(M& a, M& b) {
+void Swap(M& a, M& b) {  // of the fields alone: what a message has beside Fields() stays
   std::apply(
       [&](auto&... of_a) { std::apply([&](auto&... of_b) { (SwapField(of_a, of_b), ...); }, b.Fields()); },
       a.Fields());
