@@ -1,9 +1,10 @@
-// One round of EF21 with mirrored state (dpd-ef21-2): 10 clients of 64 records like MNIST's, a network
-// 784-200-10, the largest hundredth of the coordinates, in bytes and back, ledger included.
+// One round of EF21 with mirrored state (dpd-ef21-2): 10 clients of 64 digits, a network 784-200-10, the
+// largest hundredth of the coordinates, in bytes and back, ledger included.
 //
-//   ef21_bench     answers one request per line, "plain|noisy SECONDS", with one line of JSON: microseconds a
-//                  round, least and median, processor time of one thread. plain: Expose; noisy: lattice noise
-//                  from the cryptographic generator on every coordinate
+//   ef21_bench IMAGES|-     MNIST's images (idx, packed or not), the first 640 of them; -: rows with as many
+//                  zeros, at random places. Answers one request per line, "plain|noisy SECONDS", with one
+//                  line of JSON: microseconds a round, least and median, processor time of one thread. plain:
+//                  Expose; noisy: lattice noise from the cryptographic generator on every coordinate
 //
 // bench/ef21_peers.py does the same work in NumPy.
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 
 #include "algorithms/ef21.h"
 #include "clock.h"
+#include "data/load.h"
 #include "data/partition.h"
 #include "data/preprocess.h"
 #include "runtime/threads.h"
@@ -25,7 +27,7 @@ namespace {
 constexpr std::size_t kClients = 10, kRecords = 64, kInputs = 784;
 
 // 19 pixels of 100 are not black, as in MNIST.
-Dataset Rows() {
+Dataset MadeUp() {
   Stream rng({.seed = 1, .purpose = Purpose::kData});
   Dataset d;
   d.features = kInputs;
@@ -36,8 +38,13 @@ Dataset Rows() {
   return d;
 }
 
-std::string Measure(bool noisy, double seconds) {
-  Dataset data = Rows();
+Dataset Digits(const std::string& images) {
+  Dataset d = *Load({.file = images, .format = Format::kIdx, .rows = kClients * kRecords});
+  for (double& v : d.value) v /= 255;
+  return d;
+}
+
+std::string Measure(Dataset data, bool noisy, double seconds) {
   TACIT_CHECK(Preprocess({}, data).ok());
   const auto f = *MakeObjective({.loss = Loss::kMlp, .classes = 10, .hidden = {200}});
   Partition partition = *MakePartition({.clients = kClients}, std::move(data));
@@ -87,15 +94,16 @@ std::string Measure(bool noisy, double seconds) {
                      rounds[rounds.size() / 2] * 1e6, rounds.size());
 }
 
-int Main() {
+int Main(const std::string& images) {
+  const Dataset rows = images == "-" ? MadeUp() : Digits(images);
   std::cout << "ready" << std::endl;
   std::string kind;
   for (double seconds; std::cin >> kind >> seconds;)
-    std::cout << Measure(kind == "noisy", seconds) << std::endl;
+    std::cout << Measure(rows, kind == "noisy", seconds) << std::endl;
   return 0;
 }
 
 }  // namespace
 }  // namespace tacit
 
-int main() { return tacit::Main(); }
+int main(int argc, char** argv) { return tacit::Main(argc > 1 ? argv[1] : "-"); }

@@ -1,6 +1,8 @@
 """The round of ef21_bench.cc in NumPy, as an expert would write it: the records of all clients in one product, the
 gradients of a layer in one batched product, Top-K by argpartition. The same shapes and update, one thread. Answers one
-request per line, "plain|noisy float32|float64 SECONDS", with one line of JSON. noisy: Gaussian noise on every gradient."""
+request per line, "plain|noisy float32|float64 SECONDS", with one line of JSON. noisy: Gaussian noise on every gradient.
+
+argv: the folder with MNIST (idx, .gz), or "-" for generated digits."""
 import json
 import os
 import sys
@@ -9,6 +11,7 @@ import time
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 import numpy as np
+from digits import digits
 
 CLIENTS, RECORDS, INPUTS, HIDDEN, CLASSES = 10, 64, 784, 200, 10
 DIM = INPUTS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
@@ -16,12 +19,11 @@ KEPT, RATE, SIGMA = round(0.01 * DIM), 0.1, 1e-3
 
 
 class Ef21:
-    def __init__(self, kind):
+    def __init__(self, kind, rows, label):
         self.rng = np.random.default_rng(1)
-        rows = self.rng.random((CLIENTS, RECORDS, INPUTS)) * (self.rng.random((CLIENTS, RECORDS, INPUTS)) < 0.19)
-        self.rows = rows.astype(kind)
+        self.rows = rows.reshape(CLIENTS, RECORDS, INPUTS).astype(kind)
         self.turned = np.ascontiguousarray(self.rows.transpose(0, 2, 1))
-        self.label = self.rng.integers(CLASSES, size=(CLIENTS, RECORDS))
+        self.label = label.reshape(CLIENTS, RECORDS)
         self.x = ((2 * self.rng.random(DIM) - 1) * 0.05).astype(kind)
         self.h = np.zeros((CLIENTS, DIM), kind)
         self.g = np.zeros(DIM, kind)
@@ -70,10 +72,11 @@ class Ef21:
 
 
 def main():
+    rows, label = (v[:CLIENTS * RECORDS] for v in digits(sys.argv[1], CLIENTS * RECORDS))
     print("ready", flush=True)
     for line in sys.stdin:
         noisy, kind, seconds = line.split()
-        ef = Ef21(np.dtype(kind).type)
+        ef = Ef21(np.dtype(kind).type, rows, label)
         blocks, end = [], time.monotonic() + float(seconds)
         ef.round(noisy == "noisy")
         while time.monotonic() < end or len(blocks) < 3:

@@ -14,36 +14,17 @@ MODEL is mlp (784-200-10), cnn5046 or cnn237 (those of network_torch.py).
 
 argv: the folder with MNIST (idx, .gz), or "-" for generated digits."""
 import contextlib
-import gzip
 import json
 import os
-import struct
 import sys
 import time
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 import numpy as np
+from digits import digits
 
 CLIENTS, RECORDS, BATCH, RATE, CLIP, SIGMA = 1000, 60, 10, 0.1, 1.0, 1.0
-
-
-def digits(folder):
-    def idx(file):
-        raw = gzip.open(file).read() if file.endswith(".gz") else open(file, "rb").read()
-        rank = raw[3]
-        shape = struct.unpack(f">{rank}I", raw[4:4 + 4 * rank])
-        return np.frombuffer(raw, np.uint8, offset=4 + 4 * rank).reshape(shape)
-
-    def find(part):
-        return next((os.path.join(folder, f) for f in sorted(os.listdir(folder)) if part in f), None)
-
-    if folder != "-":
-        images, labels = idx(find("train-images")), idx(find("train-labels"))
-        return (images.reshape(-1, 784) / 255.0).astype(np.float32), labels.astype(np.int64)
-    rng = np.random.default_rng(1)
-    rows = (rng.random((CLIENTS * RECORDS, 784)) * (rng.random((CLIENTS * RECORDS, 784)) < 0.19)).astype(np.float32)
-    return rows, rng.integers(0, 10, CLIENTS * RECORDS)
 
 
 def model(name):
@@ -62,7 +43,7 @@ def model(name):
 def by_torch(name, rounds):
     import torch
     net, loss = model(name), torch.nn.CrossEntropyLoss()
-    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1]))
+    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1], CLIENTS * RECORDS))
     parameters, best = list(net.parameters()), float("inf")
     for _ in range(rounds):
         start = time.process_time()
@@ -107,7 +88,7 @@ def by_pfl(name, rounds):
     from pfl.privacy.gaussian_mechanism import GaussianMechanism
     from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
 
-    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1]))
+    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1], CLIENTS * RECORDS))
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -152,7 +133,7 @@ def by_flower(name, rounds):
     from flwr.server.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg
     logging.getLogger("flwr").setLevel(logging.ERROR)
 
-    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1]))
+    rows, labels = (torch.from_numpy(a) for a in digits(sys.argv[1], CLIENTS * RECORDS))
     net, loss = model(name), torch.nn.CrossEntropyLoss()
     parameters = list(net.parameters())
 

@@ -9,6 +9,7 @@ build/bench/results.json and build/bench/ratios.svg.
 Contestants of a comparison run in turns, several times, and the least time of each counts: on a shared machine
 that is the figure least disturbed. One thread is timed by processor time, two threads by the clock on the wall."""
 import datetime
+import glob
 import json
 import os
 import platform
@@ -76,6 +77,11 @@ def row(what, ours, unit, peer=None, peer_name="", aim=None, note="", times=None
 
 def least(answers):
     return min(a["min_us"] for a in answers)
+
+
+def mnist_folder():
+    mnist = os.path.join(os.environ.get("TACIT_DATA", "-"), "mnist")
+    return mnist if os.path.isdir(mnist) else "-"
 
 
 def primal_dual():
@@ -197,8 +203,12 @@ def google(program, **environment):
 
 def ef21():
     """A round of EF21 beside NumPy; Top-K of 10^6 numbers beside one read of them; whole messages."""
-    ours = Program(os.path.join(PROGRAMS, "ef21_bench"))
-    peers = Program(PYTHON, os.path.join(ROOT, "bench", "ef21_peers.py")) if has("numpy") else None
+    mnist = mnist_folder()
+    if mnist == "-":
+        missing("mnist is not in TACIT_DATA: rounds of EF21 on generated rows with as many zeros")
+    images = glob.glob(os.path.join(mnist, "*train-images*"))
+    ours = Program(os.path.join(PROGRAMS, "ef21_bench"), *images[:1])
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "ef21_peers.py"), mnist) if has("numpy") else None
     if peers is None:
         missing("NumPy is not installed (scripts/setup bench): no comparison of rounds of EF21")
     answers = {}
@@ -337,11 +347,9 @@ def round_ms(config, few, many, **sets):
 
 def federated():
     """Whole rounds of DP-FedAvg by `tacit train`: ledger, checkpoints and all."""
-    data = os.environ.get("TACIT_DATA", "")
-    mnist = os.path.join(data, "mnist")
-    here = bool(data) and os.path.isdir(mnist)
+    mnist = mnist_folder()
     output = os.path.join(BUILD, "runs")
-    peers = Program(PYTHON, os.path.join(ROOT, "bench", "federated_peers.py"), mnist if here else "-") if has("numpy") else None
+    peers = Program(PYTHON, os.path.join(ROOT, "bench", "federated_peers.py"), mnist) if has("numpy") else None
     if peers is None:
         missing("NumPy is not installed (scripts/setup bench): no comparison of federated rounds")
 
@@ -362,7 +370,7 @@ def federated():
                 row(what, ours, "ms", min(times[label]), label, aim)
 
     one_pass = {"algorithm__batch": 10, "algorithm__local_rate": 0.1}
-    if here:
+    if mnist != "-":
         mlp = MLP.format(source="mnist", scale="", output=output)
         compare("DP-FedAvg round, MLP 784-200-10, 1000 x 60", lambda: round_ms(mlp, 1, 4, **one_pass),
                 [("torch mlp", 1, "PyTorch loop", 8), ("pfl mlp", 2, "pfl-research", 12), ("flower mlp", 1, "Flower, in process", 28)])

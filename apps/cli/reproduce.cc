@@ -50,17 +50,9 @@ Result<Sweep> SweepOf(const Common& common, const Figure& figure, bool quick) {
   return sweep;
 }
 
-// Where a figure's results are. One and the same run may be in several figures.
-void AddResults(const Common& common, const Figure& figure, bool quick,
-                std::vector<std::filesystem::path>& files) {
-  if (const auto sweep = SweepOf(common, figure, quick); sweep.ok())  // --set may not fit every figure
-    files.push_back(sweep->folder / "results.jsonl");
-}
-
 // Runs one figure; appends its JSON, prints it otherwise. False: interrupted.
-Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& figure,
-                       const std::vector<std::filesystem::path>& elsewhere, nlohmann::json& documents,
-                       std::size_t& failed) {
+Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& figure, MadeResults& made,
+                       nlohmann::json& documents, std::size_t& failed) {
   TACIT_TRY(const Sweep sweep, SweepOf(common, figure, a.quick));
   if (!common.json) {
     fmt::print("{}{}\n", Styled(stdout, Style::kBold, figure.name),
@@ -70,7 +62,7 @@ Result<bool> RunFigure(const Common& common, const Arguments& a, const Figure& f
     std::fflush(stdout);
   }
   const unsigned jobs = common.Jobs(a.jobs);
-  TACIT_TRY(SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh, nullptr, elsewhere));
+  TACIT_TRY(SweepResult result, RunWithProgress(common, sweep, jobs, a.fresh, nullptr, &made));
   if (!common.json) {
     PrintSweep(sweep, result);
     fmt::print("\n");
@@ -171,13 +163,11 @@ Result<int> Run(const Common& common, const Arguments& a) {
   nlohmann::json documents = nlohmann::json::array();
   std::size_t failed = 0;
   bool interrupted = false;
-  // Of this call alone: what an earlier one left may be of another build, or of other data.
-  std::vector<std::filesystem::path> elsewhere;
+  MadeResults made;
   for (std::size_t k = 0; k < chosen.size() && !interrupted; ++k) {
     if (k > 0 && !common.json) fmt::print("\n");
-    TACIT_TRY(const bool finished, RunFigure(common, a, *chosen[k], elsewhere, documents, failed));
+    TACIT_TRY(const bool finished, RunFigure(common, a, *chosen[k], made, documents, failed));
     interrupted = !finished;
-    AddResults(common, *chosen[k], a.quick, elsewhere);
   }
   if (common.json)
     PrintJson({{"figures", documents}, {"claims_that_do_not_hold", failed}, {"interrupted", interrupted}});
@@ -195,7 +185,7 @@ void AddReproduce(CLI::App& app, Invocation& run) {
       "  tacit reproduce --gallery docs               a page of all that has been run\n"
       "\nResults are kept below runs/, one folder a figure, with a picture (figure.svg) and the verdicts\n"
       "(verdict.md); a call that was stopped goes on where it was, and a run that is in several of the\n"
-      "figures that it is asked for is made once.\n"
+      "figures that one call is asked for is made once.\n"
       "\nA claim that does not hold is a finding, not an error: the exit code stays 0.\n");
   auto a = std::make_shared<Arguments>();
   verb->add_option("figure", a->figure, "paper/figure, or a paper; default: all")->type_name("FIGURE");

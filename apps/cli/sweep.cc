@@ -43,13 +43,13 @@ std::string PlainText(const Value& v) {
 }  // namespace
 
 Result<SweepResult> RunWithProgress(const Common& common, const Sweep& sweep, unsigned jobs, bool fresh,
-                                    Ranks* ranks, std::vector<std::filesystem::path> elsewhere) {
+                                    Ranks* ranks, MadeResults* made) {
   ProgressBar bar(common.quiet ? ProgressBar::Kind::kNone : ProgressBar::Kind::kFull);
   SweepHooks hooks;
   hooks.jobs = jobs;
   hooks.fresh = fresh;
   hooks.ranks = ranks;
-  hooks.elsewhere = std::move(elsewhere);
+  hooks.made = made;
   hooks.interrupt = &InterruptFlag();
   bool told = false;
   hooks.progress = [&](const SweepProgress& p) {

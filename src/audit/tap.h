@@ -64,7 +64,8 @@ class LikeMechanism : public Mechanism {
   const Mechanism* like_;
 };
 
-// The mechanism within, and a copy of what it does. Not thread-safe.
+// The mechanism within, and a copy of what it does. Releases go by PayDrawOpen, never by ReleaseOnLattice,
+// the shorter way of an untapped lattice: tests hold the two to the same bits and charges. Not thread-safe.
 class TappedMechanism final : public LikeMechanism {
  public:
   TappedMechanism(std::unique_ptr<Mechanism> within, Transcript& to)

@@ -11,7 +11,6 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
-#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -141,11 +140,6 @@ const Case* FindCase(const std::vector<Case>& cases, const Value& name) {
   return nullptr;
 }
 
-bool IsResult(const json& line) {
-  return line.is_object() && line.contains("id") && line["id"].is_string() && line.contains("result") &&
-         line["result"].is_object();
-}
-
 // results.jsonl, held by this process alone.
 class ResultsFile {
  public:
@@ -194,7 +188,8 @@ class ResultsFile {
       ++number;
       json line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                               text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      if (!IsResult(line))
+      if (!line.is_object() || !line.contains("id") || !line["id"].is_string() || !line.contains("result") ||
+          !line["result"].is_object())
         return Fail(Code::kMalformed,
                     "{}:{}: not a result of a sweep; remove the line, or start afresh with --fresh", name_,
                     number);
@@ -233,23 +228,6 @@ bool HasTraced(const std::vector<std::string>& asked, const json& result) {
   return std::all_of(asked.begin(), asked.end(), [&](const std::string& name) {
     return name.find('@') == name.npos || (metrics != result.end() && metrics->contains(name));
   });
-}
-
-struct Found {
-  json result;
-  std::string from;  // the file of the sweep that made it
-};
-// The results in another sweep's file of the cells that are wanted; a line that is still being written there
-// has no end yet.
-void ReadElsewhere(const std::filesystem::path& file, const std::vector<std::string>& asked,
-                   const std::set<std::string>& wanted, std::unordered_map<std::string, Found>& found) {
-  std::ifstream in(file, std::ios::binary);
-  for (std::string text; std::getline(in, text) && !in.eof();) {
-    json line = json::parse(text, nullptr, false);
-    if (!IsResult(line) || !wanted.contains(line["id"]) || !HasTraced(asked, line["result"])) continue;
-    std::string from = line.value("from", file.string());
-    found.insert_or_assign(line["id"].get<std::string>(), Found{std::move(line["result"]), std::move(from)});
-  }
 }
 
 // A number of a result; JSON has no infinity, and a text stands for it. What is null does not apply.
@@ -566,21 +544,15 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
   std::unordered_map<std::string, json> lines;
   TACIT_OK(file.Read(lines));
 
-  if (!hooks.elsewhere.empty()) {
-    std::set<std::string> wanted;
-    for (const Cell& cell : cells)
-      if (!lines.contains(cell.id)) wanted.insert(cell.id);
-    std::unordered_map<std::string, Found> found;
-    for (const std::filesystem::path& other : hooks.elsewhere)
-      if (!wanted.empty() && other != result.file) ReadElsewhere(other, sweep.metrics, wanted, found);
-    for (const Cell& cell : cells) {
-      const auto there = found.find(cell.id);
-      if (there == found.end() || lines.contains(cell.id)) continue;
-      json line = LineOf(sweep, cell, there->second.result);
-      line["from"] = there->second.from;
-      TACIT_OK(file.Append(line));
-      lines[cell.id] = std::move(there->second.result);
-    }
+  for (const Cell& cell : cells) {
+    if (hooks.made == nullptr || lines.contains(cell.id)) continue;
+    const auto there = hooks.made->find(cell.id);
+    if (there == hooks.made->end()) continue;
+    json line = LineOf(sweep, cell, json::parse(there->second.result));
+    if (!HasTraced(sweep.metrics, line["result"])) continue;
+    line["from"] = there->second.file;
+    TACIT_OK(file.Append(line));
+    lines[cell.id] = std::move(line["result"]);
   }
 
   std::vector<const Cell*> todo;
@@ -622,7 +594,10 @@ Result<SweepResult> RunSweep(const Sweep& sweep, const SweepHooks& hooks) {
       stop = true;
       return false;
     }
-    lines[(*line)["id"]] = std::move((*line)["result"]);
+    const std::string id = (*line)["id"];
+    if (hooks.made != nullptr)
+      hooks.made->insert_or_assign(id, MadeResult{(*line)["result"].dump(), result.file.string()});
+    lines[id] = std::move((*line)["result"]);
     ++result.ran;
     tell();
     return true;

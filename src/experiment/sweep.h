@@ -22,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/option.h"
@@ -76,6 +77,12 @@ struct SweepProgress {
   double seconds = 0;                  // since it began
 };
 
+// What sweeps have run, by cell: the result as JSON, and the file that it was written to.
+struct MadeResult {
+  std::string result, file;
+};
+using MadeResults = std::unordered_map<std::string, MadeResult>;
+
 using Runner = std::function<Result<RunResult>(const Config&, const TrainHooks&)>;
 
 struct SweepHooks {
@@ -84,38 +91,38 @@ struct SweepHooks {
   std::function<void(const SweepProgress&)> progress;    // from any worker, one at a time
   const std::atomic<bool>* interrupt = nullptr;          // set: stop; finished cells stay
   Runner run = &Train;
-  // Results of other sweeps. Where they have a cell of this one, their line counts and is copied; what is
-  // none of a sweep's lines there is passed over.
-  std::vector<std::filesystem::path> elsewhere = {};
+  // Of sweeps of this process. A cell of this one that is there is copied, and what this one runs is added:
+  // not what it finds in its file, which may be of another build, or of other data.
+  MadeResults* made = nullptr;
   // The processes that share the cells; all call RunSweep with the same sweep. Rank 0 has the results, and
   // the others get none.
   Ranks* ranks = nullptr;
 };
 
-struct Summary {                       // over the seeds
-  double mean = 0, std = 0;            // std: of the sample, n − 1; 0 for one seed
+struct Summary {  // over the seeds
+  double mean = 0, std = 0;  // std: of the sample, n − 1; 0 for one seed
   std::size_t count = 0;
 };
 struct GridPoint {
   std::vector<Value> at;
-  std::size_t seeds = 0;               // finished
+  std::size_t seeds = 0;  // finished
   std::map<std::string, Summary>
-      metrics;    // those of `train --json`, and certified_epsilon, seconds, bytes_up, bytes_down
+      metrics;  // those of `train --json`, and certified_epsilon, seconds, bytes_up, bytes_down
 };
 struct SweepResult {
   std::vector<Axis> axes;
-  std::vector<GridPoint> points;       // in grid order; a point without a finished seed is left out
+  std::vector<GridPoint> points;  // in grid order; a point without a finished seed is left out
   std::size_t cells = 0, ran = 0, resumed = 0;
   bool interrupted = false;
-  std::filesystem::path file;          // results.jsonl
+  std::filesystem::path file;  // results.jsonl
 };
 
-// Runs the cells that neither results.jsonl nor a file elsewhere holds yet. Each finished cell is one line
+// Runs the cells that neither results.jsonl nor hooks.made holds yet. Each finished cell is one line
 // there, durable before the next begins on that worker; a line torn by a crash is dropped and run again. Two
 // sweeps cannot write one file at once.
 Result<SweepResult> RunSweep(const Sweep&, const SweepHooks& = {});
 
-bool SameValue(const Value&, const Value&);        // 1 and 1.0 are the same
+bool SameValue(const Value&, const Value&);  // 1 and 1.0 are the same
 nlohmann::json ToJson(const Value&);
 nlohmann::json ToJson(const SweepResult&);
 

@@ -551,7 +551,8 @@ TEST(Softmax, LabelsOutOfRangeCountAsClassZero) {
     EXPECT_EQ(Gradient(*f, Shard(data, l, 1), x), Gradient(*f, Shard(data, 0, 1), x));
 }
 
-// Fours that are kept with the rows change no bit, whatever rows and x hold: of shards and of parts of them.
+// Fours that are kept with the rows change no bit, whatever rows and x hold, where no product underflows
+// (then a zero may have another sign): of shards and of parts of them.
 TEST(Softmax, FoursThatAreKeptChangeNothing) {
   const auto same = [](View a, View b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;

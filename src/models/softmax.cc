@@ -143,7 +143,7 @@ class Softmax final : public Objective {
   }
 
  private:
-  // Margins, by fours where there are any: the same bits.
+  // Margins, by fours where there are any: the same bits but for signs of zeros.
   void Scores(const Shard& shard, View x, std::size_t first, std::size_t count, Vec& scratch,
               Span out) const {
     if (!MarginsByFours(shard, x, classes_, first, count, scratch, out))

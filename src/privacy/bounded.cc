@@ -158,7 +158,8 @@ Bounded Bounded::ClipWithIndicator(Private<Vec>& v, L2Bound c, double kappa) {
 }
 
 void Bounded::Entrust(Entrusted& out, double weight) const {
-  TACIT_CHECK(terms_ == 1 && !unit_.person && !minimiser_);  // a minimiser may be far from 0
+  TACIT_CHECK(limits_.terms == 1 && !limits_.unit.person &&
+              !limits_.minimiser);  // a minimiser may be far from 0
   TACIT_CHECK(weight == 1 || (weight >= 0 && weight <= 1 - 0x1p-50));  // false for NaN
   out.value_.columns = 0;
   out.value_.tail.assign(value_.begin(), value_.end());
@@ -167,8 +168,8 @@ void Bounded::Entrust(Entrusted& out, double weight) const {
   out.factor_ = 1.0;
   out.given_ = true;
   out.moved_ = false;
-  out.bound_ = bound_;
-  out.length_ = length_;
+  out.bound_ = limits_.bound;
+  out.length_ = limits_.length;
 }
 
 void Bounded::ClipAndEntrust(Private<Vec>& v, L2Bound c, Entrusted& out) {
@@ -199,7 +200,7 @@ bool Bounded::Accept(Private<Vec>& value, double weight, Entrusted& out) const {
   Vec& v = value.value_;
   // A factor, a weight and the coordinates are rounded on their way: a few units in the last place.
   constexpr double kSlack = 1 + 0x1p-40;
-  if (v.size() != value_.size() || !(Norm(v) <= weight * length_.value() * kSlack)) return false;
+  if (v.size() != value_.size() || !(Norm(v) <= weight * limits_.length.value() * kSlack)) return false;
   Entrust(out, weight);
   out.value_.tail.swap(v);
   return true;
@@ -357,7 +358,7 @@ Bounded Bounded::Argmin(const Private<Shard>& data, const Objective& f, const St
   shard.Done(0, m);
   const L2Bound bound = ArgminBound(c, p.records, kappa);
   Bounded out(s.term_, bound, bound, 1, 0, {});
-  out.minimiser_ = true;
+  out.limits_.minimiser = true;
   return out;
 }
 
@@ -417,9 +418,10 @@ L2Bound Bounded::Sensitivity(Adjacency adjacency, L2Bound c, std::size_t terms, 
 }
 
 L2Bound Bounded::Sensitivity(Adjacency adjacency) const {
-  TACIT_CHECK(!minimiser_ || adjacency != Adjacency::kAddOrRemove);  // proven for neighbours of one size
-  return Sensitivity(adjacency, adjacency == Adjacency::kReplaceOne ? bound_ : length_, terms_, roundings_,
-                     unit_);
+  TACIT_CHECK(!limits_.minimiser ||
+              adjacency != Adjacency::kAddOrRemove);  // proven for neighbours of one size
+  return Sensitivity(adjacency, adjacency == Adjacency::kReplaceOne ? limits_.bound : limits_.length,
+                     limits_.terms, limits_.roundings, limits_.unit);
 }
 
 Unbounded Unbounded::Sum(const Private<Shard>& data, const Objective& f, View x, ClipSpace& s) {

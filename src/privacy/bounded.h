@@ -31,6 +31,7 @@ class ClipSpace {
 struct SumUnit {
   std::size_t terms = 1;        // at most so many terms of the sums of all clients belong to one unit
   bool person = false;          // neighbours may differ in how many terms a client has
+  bool operator==(const SumUnit&) const = default;
 };
 
 class Entrusted;
@@ -133,7 +134,7 @@ class Bounded {
 
   // Upper bound on ‖v(D) − v(D′)‖₂ over neighbours, floating-point errors included.
   L2Bound Sensitivity(Adjacency) const;
-  L2Bound bound() const { return bound_; }
+  L2Bound bound() const { return limits_.bound; }
   std::size_t dim() const { return value_.size(); }
 
   // The same number without data: for planning.
@@ -146,17 +147,22 @@ class Bounded {
   friend class SecureSum;
   friend class Unbounded;
   friend class EntrustedSum;
+  // All that Sensitivity is a function of, beside the adjacency: public.
+  struct Limits {
+    L2Bound bound;  // half of how far two terms can be apart
+    L2Bound length;  // of one term, at most; the same, but for vectors with one coordinate more
+    std::size_t terms, roundings;
+    SumUnit unit;
+    bool minimiser = false;  // no sum of terms: how far neighbours are apart is all that is known
+    bool operator==(const Limits&) const = default;
+  };
   Bounded(Span value, L2Bound bound, std::size_t terms, std::size_t roundings, SumUnit unit = {})
       : Bounded(value, bound, bound, terms, roundings, unit) {}
   Bounded(Span value, L2Bound bound, L2Bound length, std::size_t terms, std::size_t roundings, SumUnit unit)
-      : value_(value), bound_(bound), length_(length), terms_(terms), roundings_(roundings), unit_(unit) {}
+      : value_(value), limits_{bound, length, terms, roundings, unit} {}
   static Bounded SumByPerson(const Shard&, const Objective& f, View x, L2Bound c, ClipSpace&);
   Span value_;
-  L2Bound bound_;  // half of how far two terms can be apart
-  L2Bound length_;  // of one term, at most; the same, but for vectors with one coordinate more
-  std::size_t terms_, roundings_;
-  SumUnit unit_;
-  bool minimiser_ = false;  // no sum of terms: how far neighbours are apart is all that is known
+  Limits limits_;
   Vec* whole_ = nullptr;  // the vector, where it is a ClipSpace's: a release may take it instead of a copy
 };
 

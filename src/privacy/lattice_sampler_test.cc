@@ -147,6 +147,25 @@ void ForkBesideAStock(bool lend) {
 TEST(LatticeStock, AChildOfForkDropsWhatItsParentDrew) { ForkBesideAStock(false); }
 TEST(LatticeStock, NorIsItLentTheSame) { ForkBesideAStock(true); }
 
+// What was lent is gone from the stock.
+TEST(LatticeStock, KeepsNothingOfWhatItLent) {
+  NoiseRng rng = NoiseRng::FromEntropy();
+  LatticeStock stock;
+  std::vector<std::int64_t> room(37);
+  std::size_t from_stock = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::int64_t* lent = nullptr;
+    stock.Lend(0x1p30, rng, room, [&](const std::int64_t* drawn) {
+      lent = drawn;
+      EXPECT_NE(std::count(drawn, drawn + room.size(), 0), static_cast<std::ptrdiff_t>(room.size()));
+    });
+    if (lent == room.data()) continue;
+    ++from_stock;  // the stock is alive, and where it lent from is its own
+    EXPECT_EQ(std::count(lent, lent + room.size(), 0), static_cast<std::ptrdiff_t>(room.size()));
+  }
+  EXPECT_GT(from_stock, 50u);
+}
+
 // A request across the end of the stock, and one longer than it lends.
 TEST(LatticeStock, LendsWhatItDoesNotHaveFromTheGenerator) {
   NoiseRng rng = NoiseRng::FromEntropy();

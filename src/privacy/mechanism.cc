@@ -55,12 +55,12 @@ constexpr double kLeastSigma = 0x1p-990, kMostSigma = 0x1p1000;
 constexpr double kGridRatio = 0x1p-30;  // g ≤ σ·2⁻³⁰
 constexpr double kLargest = 0x1p61;  // integers beyond it are projected back; CheckRange keeps them away
 
-// What LatticeGaussian::Add does, eight at a time: the same operations, and so the same bits.
+// AddLattice4, eight at a time: the same operations, and so the same bits.
 TACIT_AVX512 void AddLattice8(const double* value, const std::int64_t* noise, std::size_t size,
                               double to_grid, double from_grid, double* out) {
   const __m512d most = _mm512_set1_pd(kLargest), least = _mm512_set1_pd(-kLargest);
   const __m512d to = _mm512_set1_pd(to_grid), from = _mm512_set1_pd(from_grid);
-  // The noise in two halves: it was written so, just now, and a wider load would wait for the writes.
+  // The noise in two halves: it may have been written so just now, and a wider load would wait for that.
   const auto eight = [=](__m512d v, __m256i low, __m256i high) TACIT_AVX512_INLINE {
     const __m512d q = _mm512_min_pd(_mm512_max_pd(_mm512_mul_pd(v, to), least), most);  // NaN: −kLargest
     const __m512d whole = _mm512_roundscale_pd(q, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -159,13 +159,6 @@ Status Mechanism::Release(const Bounded& v, NoiseStd sigma, Ledger& ledger, Nois
 namespace {
 
 // What a release on the lattice costs and how its noise is scaled, by public numbers alone.
-struct LatticeTerms {
-  Adjacency adjacency;
-  double bound, length, sigma;
-  std::size_t terms, roundings, unit, dim;
-  bool person, minimiser;
-  bool operator==(const LatticeTerms&) const = default;
-};
 struct LatticePrice {
   PricedGaussian priced;
   double c, to_grid, from_grid;
@@ -181,19 +174,17 @@ __attribute__((noinline)) LatticePrice PriceOnLattice(L2Bound sensitivity, Noise
 Status Mechanism::ReleaseOnLattice(Vec& sum, const Bounded& v, NoiseStd sigma, Ledger& ledger, NoiseRng& rng,
                                    NoiseBuffer& noise, Released<Vec>& out) {
   // Those of the releases of a round are often the same.
-  thread_local LatticeTerms known{};
+  struct Asked {
+    Adjacency adjacency;
+    Bounded::Limits limits;
+    double sigma;
+    std::size_t dim;
+    bool operator==(const Asked&) const = default;
+  };
+  thread_local Asked known{{}, {L2Bound{1.0}, L2Bound{1.0}, 0, 0, {}}, 0, 0};  // of none: no σ is 0
   thread_local LatticePrice price{PricedGaussian({Mu{1.0}, L2Bound{1.0}, NoiseStd{1.0}}), 1, 1, 1};
   TACIT_CHECK(sum.data() == v.value_.data() && sum.size() == v.dim());
-  const LatticeTerms asked{.adjacency = ledger.adjacency(),
-                           .bound = v.bound_.value(),
-                           .length = v.length_.value(),
-                           .sigma = sigma.value(),
-                           .terms = v.terms_,
-                           .roundings = v.roundings_,
-                           .unit = v.unit_.terms,
-                           .dim = sum.size(),
-                           .person = v.unit_.person,
-                           .minimiser = v.minimiser_};
+  const Asked asked{ledger.adjacency(), v.limits_, sigma.value(), sum.size()};
   if (asked != known) [[unlikely]] {
     price = PriceOnLattice(v.Sensitivity(ledger.adjacency()), sigma, sum.size());
     known = asked;

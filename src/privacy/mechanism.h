@@ -26,6 +26,8 @@ class LatticeGaussian;
 class Mechanism {
  public:
   Mechanism() = default;
+  Mechanism(const Mechanism&) = delete;  // is_lattice_ is of this class and not of one derived from it
+  Mechanism& operator=(const Mechanism&) = delete;
   virtual ~Mechanism() = default;
   virtual std::string_view name() const = 0;
   // What the certificate must say of it; empty if nothing.
@@ -74,7 +76,8 @@ class Mechanism {
                                  Released<Vec>& out);
   Status ReleaseOnce(const Bounded&, NoiseStd, Ledger&, NoiseRng&, NoiseBuffer&, Released<Vec>& out) const;
   bool is_lattice_ = false;
-  // Draw never sees the data; Add is the only place where both meet. value and out may be one vector.
+  // Draw never sees the data; Add is the only place where both meet (but for ReleaseOnLattice, which does
+  // what the lattice's own do). value and out may be one vector.
   virtual void Draw(NoiseStd sigma, std::size_t dim, NoiseRng&, NoiseBuffer&) const = 0;
   virtual void Add(NoiseStd sigma, const NoiseBuffer&, View value, Span out) const = 0;
 };

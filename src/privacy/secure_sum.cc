@@ -120,8 +120,9 @@ PrivacyEvent SecureSum::EventFor(L2Bound sensitivity, bool plain, std::size_t di
 
 Status SecureSum::Seal(const Bounded& v, Ledger& ledger, NoiseRng& rng, NoiseBuffer& noise,
                        Masked& out) const {
-  TACIT_CHECK(v.terms_ == 1 && !v.unit_.person && !v.minimiser_);  // one client's term, whole
-  const bool plain = v.roundings_ == 0 && v.bound_.value() == v.length_.value();
+  TACIT_CHECK(v.limits_.terms == 1 && !v.limits_.unit.person &&
+              !v.limits_.minimiser);  // one client's term, whole
+  const bool plain = v.limits_.roundings == 0 && v.limits_.bound == v.limits_.length;
   TACIT_OK(ledger.Charge(EventFor(v.Sensitivity(ledger.adjacency()), plain, v.dim())));  // pay,
   noise.lattice.resize(v.dim());
   noise_.Fill(rng, noise.lattice);  // draw,
