@@ -214,6 +214,7 @@ void Light(const Shape& s, std::size_t c, int port, const std::string& frame, st
     grpc::ClientContext next;
     v1::NextRequest request;
     request.set_job(std::string(32, 'a'));
+    next.AddMetadata(kSessionKey, fmt::format("{:064x}", c));
     const auto stream = stub->Next(&next, request);
     v1::WorkPart work, part;
     for (bool first = true; stream->Read(&part); first = false)
@@ -235,7 +236,9 @@ void Light(const Shape& s, std::size_t c, int port, const std::string& frame, st
     const std::string& bytes = work.kind() == v1::WorkPart::LAST ? kEmpty : frame;
     grpc::ClientContext call;
     v1::AnswerReply reply;
+    call.AddMetadata(kSessionKey, fmt::format("{:064x}", c));
     const auto up = stub->Answer(&call, &reply);
+    if (start == nullptr) up->WaitForInitialMetadata();  // as clients do, who send nothing before
     v1::AnswerPart answer;
     answer.set_job(std::string(32, 'a'));
     answer.set_round(work.round());

@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "runtime/ranks.h"
 #include "seeing.h"
+#include "view/text.h"
 
 namespace tacit::cli {
 
@@ -33,12 +34,24 @@ void OnInterrupt(int) {
   std::signal(SIGINT, SIG_DFL);
 }
 
+// An error may quote what others said, a file or a server: its lines stay, and nothing that a terminal obeys.
+std::string Shown(std::string_view message) {
+  std::string out;
+  for (std::size_t at = 0;;) {
+    const std::size_t end = message.find('\n', at);
+    out += Printable(message.substr(at, end == message.npos ? end : end - at));
+    if (end == message.npos) return out;
+    out += '\n';
+    at = end + 1;
+  }
+}
+
 int Report(const Error& error, bool as_json) {
   const int code = static_cast<int>(error.code);
   if (as_json)
     PrintJson({{"error", {{"code", code}, {"message", error.message}}}});
   else
-    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "error:"), error.message);
+    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "error:"), Shown(error.message));
   return code;
 }
 
@@ -163,7 +176,7 @@ int Together(Invocation& run, const Launched& launched, const CLI::App& verb, bo
     const int code = ranks.first() ? Finish(done, as_json) : 0;
     ranks.Leave(done.ok() ? Status(Ok{}) : Status(done.error()));
     return code;
-  } catch (const std::exception& e) {      // the others would wait for this one
+  } catch (const std::exception& e) {  // the others would wait for this one
     fmt::print(stderr, "tacit: rank {} of {}: {}\n", ranks.rank(), ranks.size(),
                dynamic_cast<const std::bad_alloc*>(&e) != nullptr ? "out of memory" : e.what());
     ranks.Abort(static_cast<int>(Code::kIo));
@@ -321,7 +334,7 @@ int Main(int argc, char** argv) {
   const bool as_json = WantsJson(arguments);
   if (const auto unknown = UnknownVerb(app, arguments)) return Report(*unknown, as_json);
   try {
-    std::reverse(arguments.begin(), arguments.end());      // CLI11 takes them from the back
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", Innermost(app)->help(FullName(Innermost(app)->get_parent())));
@@ -356,7 +369,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "tacit: out of memory; use fewer rows, features or clients\n");
     return static_cast<int>(tacit::Code::kIo);
-  } catch (const std::system_error& e) {      // fmt::print, on a full disk or a closed pipe
+  } catch (const std::system_error& e) {  // fmt::print, on a full disk or a closed pipe
     fmt::print(stderr, "tacit: the output cannot be written: {}\n", e.code().message());
     return static_cast<int>(tacit::Code::kIo);
   } catch (const std::exception& e) {

@@ -15,20 +15,15 @@
 #include "net/peers.h"
 #include "net/server.h"
 #include "net/wire_log.h"
+#include "view/text.h"
 
 namespace tacit::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Without control characters: a part of it may be another machine's words.
-std::string Printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  return text;
-}
-
-// One line per event on stderr: text, or with --json an object each.
+// One line per event on stderr: text without control characters, a part of it may be another machine's words,
+// or with --json an object each.
 class Log {
  public:
   explicit Log(const Common& common) : common_(common) {}

@@ -20,8 +20,9 @@ std::span<const std::byte> FromPython(const nb::bytes& bytes) {
   return {reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size()};
 }
 
-// ask(round, last, who, frame) → one answer for each of who, bytes or None. What it raises ends the run.
-// Answers that a round cannot do without are asked for `attempts` times; a client sends the same bytes again.
+// ask(round, last, who, counted, frame) → one answer for each of who, bytes or None. What it raises ends the
+// run. Answers that a round cannot do without are asked for `attempts` times; a client sends the same bytes
+// again.
 class CallingLink final : public Link {
  public:
   CallingLink(nb::object ask, std::size_t minimum, std::size_t attempts)
@@ -53,14 +54,15 @@ class CallingLink final : public Link {
   Result<std::size_t> AskOnce(const Question& q, std::vector<Bytes>& answers) {
     const nb::gil_scoped_acquire lock;
     try {
-      nb::list who;
+      nb::list who, counted;  // counted: of each of who, or nothing
       std::vector<std::size_t> place;
       for (std::size_t i = 0; i < q.who.size(); ++i) {
         if (!answers[i].empty()) continue;
         who.append(q.who[i]);
+        if (!q.counted.empty()) counted.append(q.counted[i]);
         place.push_back(i);
       }
-      const nb::object given = ask_(q.round, q.last, who, ToPython(q.frame));
+      const nb::object given = ask_(q.round, q.last, who, counted, ToPython(q.frame));
       const auto list = nb::cast<std::vector<std::optional<nb::bytes>>>(given);
       std::size_t came = 0;
       for (std::size_t k = 0; k < std::min(list.size(), place.size()); ++k) {
@@ -100,8 +102,8 @@ Trained CoordinateRun(const std::string& job_text, const std::string& folder, nb
 // together.
 nb::bytes AnswerOnce(const std::string& job_text, const std::string& name, const std::string& source,
                      const Rows* rows, const std::string& folder, const std::string& ledger,
-                     std::uint32_t round, bool last, const nb::bytes& frame, std::optional<double> total,
-                     double total_delta) {
+                     std::uint32_t round, bool last, const nb::bytes& frame, std::uint32_t counted,
+                     std::optional<double> total, double total_delta) {
   const Job job = Value(ParseJob(job_text, "job", {}));
   std::optional<OfferedRows> offer;
   if (rows != nullptr) offer.emplace(Value(OfferedRows::Offer(source, rows->view())));
@@ -122,7 +124,7 @@ nb::bytes AnswerOnce(const std::string& job_text, const std::string& name, const
                        TACIT_TRY(answer, site.Leave(down));
                        return Ok{};
                      }
-                     TACIT_TRY(answer, site.Answer(round, down));
+                     TACIT_TRY(answer, site.Answer(round, down, counted));
                      return Fail(Code::kInterrupted, "until the next question");
                    }));
   }
@@ -136,7 +138,8 @@ void AddFederation(nb::module_& m) {
         nb::arg("attempts") = 1, "The server's part of a run; ask() moves the frames.");
   m.def("answer", &AnswerOnce, nb::arg("job"), nb::arg("name"), nb::arg("source"), nb::arg("rows").none(),
         nb::arg("folder"), nb::arg("ledger"), nb::arg("round"), nb::arg("last"), nb::arg("frame"),
-        nb::arg("total") = nb::none(), nb::arg("total_delta") = 1e-5, "A client's answer to one frame.");
+        nb::arg("counted"), nb::arg("total") = nb::none(), nb::arg("total_delta") = 1e-5,
+        "A client's answer to one frame.");
   m.def(
       "job_plan",
       [](const std::string& text) {

@@ -168,20 +168,21 @@ def coordinate(
     say(f"{len(names)} clients are there")
     asked_before = 0
 
-    def ask(round_: int, last: bool, who: "list[int]", frame: bytes) -> "list[Optional[bytes]]":
+    def ask(round_: int, last: bool, who: "list[int]", counted: "list[int]", frame: bytes) -> "list[Optional[bytes]]":
         nonlocal asked_before
         if round_ == asked_before and not last:  # again: a node may have been started anew
             time.sleep(1)
             nodes.look()
         asked_before = round_
         at = {i: nodes.found[names[i]] for i in who if names[i] in nodes.found}
+        heard = dict(zip(who, counted))
         messages = [
             Message(
-                content=_message(frame, round=round_, last=last, job=job),
+                content=_message(frame, round=round_, last=last, job=job, counted=heard.get(i, 0)),
                 dst_node_id=node,
                 message_type=MessageType.TRAIN,
             )
-            for node in at.values()
+            for i, node in at.items()
         ]
         came: "dict[int, bytes]" = {}
         for reply in grid.send_and_receive(messages, timeout=timeout) if messages else []:
@@ -422,6 +423,7 @@ def client_app(
             int(asked["round"]),
             bool(asked["last"]),
             bytes(asked["frame"]),
+            int(asked["counted"]),
             total_epsilon,
             max_delta,
         )

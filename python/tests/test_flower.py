@@ -35,14 +35,15 @@ def native(rows, **settings):
 def answers(job, held, folder):
     """ask() with all clients in this process, each in a folder of its own."""
 
-    def ask(round_, last, who, frame):
+    def ask(round_, last, who, counted, frame):
         out = []
+        heard = dict(zip(who, counted))
         for i in who:
             data = tacit.Data(*held[NAMES[i]])
             home = Path(folder) / NAMES[i]
             home.mkdir(parents=True, exist_ok=True)
             one = [
-                _tacit.answer(job, NAMES[i], data.source, data._rows, str(home / "job"), str(home / "ledger.db"), round_, last, frame)
+                _tacit.answer(job, NAMES[i], data.source, data._rows, str(home / "job"), str(home / "ledger.db"), round_, last, frame, heard.get(i, 0))
                 for _ in range(1 if last else 2)
             ]
             assert one[0] == one[-1]  # asked again, the same bytes
@@ -114,16 +115,16 @@ def test_a_round_waits_for_the_answers_it_needs(rows, tmp_path):
     present = answers(job, hold(rows), tmp_path / "clients")
     asked = []
 
-    def forgetful(round_, last, who, frame):  # at first the second client is away, and then the other
+    def forgetful(round_, last, who, counted, frame):  # at first the second client is away, and then the other
         asked.append((round_, list(who)))
         again = asked.count((round_, list(who))) > 1
-        return [None if i == round_ % 2 and len(who) > 1 and not again else a for i, a in zip(who, present(round_, last, who, frame))]
+        return [None if i == round_ % 2 and len(who) > 1 and not again else a for i, a in zip(who, present(round_, last, who, counted, frame))]
 
     run = _tacit.coordinate(job, str(tmp_path / "server"), forgetful, 3)
     np.testing.assert_array_equal(run.model, native(rows, **settings).model)
     assert [who for round_, who in asked if round_ == 1] == [[0, 1], [1]] and (2, [0]) in asked
 
-    def nobody(round_, last, who, frame):
+    def nobody(round_, last, who, counted, frame):
         asked.append(round_)
         return [None for _ in who]
 
@@ -137,7 +138,7 @@ def test_a_round_waits_for_the_answers_it_needs(rows, tmp_path):
 
     one = flower.job(clients=NAMES, records=RECORDS, features=5, minimum=1, epsilon=3.0, rounds=2, **SETTINGS)
     half = answers(one, hold(rows), tmp_path / "half")
-    run = _tacit.coordinate(one, str(tmp_path / "enough"), lambda r, l, who, f: [a if i == 0 else None for i, a in zip(who, half(r, l, who, f))], 3)
+    run = _tacit.coordinate(one, str(tmp_path / "enough"), lambda r, l, who, c, f: [a if i == 0 else None for i, a in zip(who, half(r, l, who, c, f))], 3)
     assert run.model.shape == (6,)
 
 

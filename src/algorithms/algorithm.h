@@ -146,6 +146,11 @@ template <class... F> inline constexpr bool kAllState<std::tuple<F&...>> = (kIsS
 template <class T>
 concept Resumable = requires(T t) { t.State(); } && internal::kAllState<decltype(std::declval<T&>().State())>;
 
+// A client that sends what its answers so far lack: where an answer was lost on the way, it must forget it
+// (experiment/site.h).
+template <class C>
+concept GoesBack = requires { requires C::kGoesBack; };
+
 // What every server-coordinated algorithm has. Per round:
 //   every client   Round(down, up, scratch)     computes, pays, releases into `up`, which is empty before;
 //                  left empty: the client does not answer

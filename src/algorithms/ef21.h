@@ -122,7 +122,7 @@ struct PrintedEf21 : FeedbackMethod {
       Private<double> spread(1.0);
       if (lyapunov_) {
         s.update.Into<&Lyapunov>(spread, g_, own_.data, *problem_->f, Point(in));
-        if (*in.t == 0) spread.Into<[](const double& v, double& first) { first = v; }>(first_);
+        spread.Into<&KeepFirst>(first_);
         spread.Into<&Relative>(spread, first_);
       }
       if (noise_first_)
@@ -143,12 +143,15 @@ struct PrintedEf21 : FeedbackMethod {
       Workspace work;
       v = f.Value(own, x, work) + DistanceSquared(gradient, g);
     }
+    static void KeepFirst(const double& v, double& first) {
+      if (first == 0) first = v;
+    }
     static void Relative(const double& v, double& out, const double& first) {  // √(V_t/V_0)
       out = first > 0 ? std::sqrt(v / first) : 0.0;
     }
     bool noise_first_, lyapunov_;
     Private<Vec> g_;
-    Private<double> first_;  // V_0
+    Private<double> first_;  // V_0, of the first message that counted
   };
 };
 static_assert(Algorithm<PrintedEf21>);

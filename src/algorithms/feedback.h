@@ -178,6 +178,8 @@ struct BatchDraw {
 class FeedbackClient : public NoisyClient<FeedbackOptions> {
  public:
   using NoisyClient::NoisyClient;
+  static constexpr bool kGoesBack =
+      true;  // g is the sum of what was counted, and so must be what a client has
   void Finish(const FeedbackDown&) {}
 
  protected:

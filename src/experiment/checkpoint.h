@@ -70,25 +70,58 @@ class Checkpoint {
     return at;
   }
 
+  // A client's State(), kept to go back to; empty: of one that does not.
+  template <class Client>
+  class Past {
+   public:
+    void Keep(Client& client) {
+      if constexpr (GoesBack<Client>) state_ = client.State();
+    }
+    void Return(Client& client) const {
+      if constexpr (GoesBack<Client>) client.State() = state_;
+    }
+
+   private:
+    friend class Checkpoint;
+    template <class... T> static std::tuple<T...> Values(const std::tuple<T&...>&);
+    static auto Kept() {
+      if constexpr (GoesBack<Client>)
+        return decltype(Values(std::declval<Client&>().State()))();
+      else
+        return std::tuple<>();
+    }
+    auto All() {
+      return std::apply([](auto&... v) { return std::tie(v...); }, state_);
+    }
+    decltype(Kept()) state_;
+  };
+
   // One client alone, in a process of its own; Standing::held is the answer that leaves with this checkpoint.
-  // sealed: what it sealed for a masked sum, or null.
+  // before: its state before that answer. sealed: what it sealed for a masked sum, or null.
   template <class Client>
   static Status SaveClient(const std::filesystem::path& file, const Sha256::Digest& config,
-                           const Standing& at, Client& client, const Masked* sealed = nullptr) {
+                           const Standing& at, Client& client, Past<Client>& before,
+                           const Masked* sealed = nullptr) {
     TACIT_TRY(Writer out, Writer::Create(file));
     out.Header(config, at);
     if constexpr (Resumable<Client>) out.PutAll(client.State());
+    if constexpr (GoesBack<Client>) out.PutAll(before.All());
     if (sealed != nullptr) out.Put(static_cast<std::uint32_t>(sealed->bits_)), out.Put(sealed->value_);
     return out.Commit();
   }
   template <class Client>
   static Result<Standing> LoadClient(const std::filesystem::path& file, const Sha256::Digest& config,
-                                     std::size_t planned, Client& client, Masked* sealed = nullptr) {
+                                     std::size_t planned, Client& client, Past<Client>& before,
+                                     Masked* sealed = nullptr) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
     Reader in;
     TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, 1, planned));
     bool ok = true;
     if constexpr (Resumable<Client>) ok = in.GetAll(client.State());
+    if constexpr (GoesBack<Client>) {
+      before.Keep(client);  // of the same lengths
+      ok = ok && in.GetAll(before.All());
+    }
     if (sealed != nullptr) {
       std::uint32_t bits = 0;
       ok = ok && in.Get(bits) && bits >= 8 && bits <= 64 && bits % 8 == 0 && in.Get(sealed->value_);

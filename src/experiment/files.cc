@@ -86,6 +86,18 @@ Status AtomicFile::Commit() {
   return Ok{};
 }
 
+Status MakeOwnFolder(const std::filesystem::path& folder) {
+  std::error_code ec;
+  std::filesystem::path at;
+  for (const std::filesystem::path& part : std::filesystem::absolute(folder, ec)) {
+    at /= part;
+    if (part.empty() || ::mkdir(at.c_str(), 0700) == 0 || errno == EEXIST) continue;
+    if (std::filesystem::is_directory(at, ec)) continue;  // where no folder could be made in any case
+    return Fail(Code::kIo, "{}: cannot be made: {}; check permissions", at.string(), std::strerror(errno));
+  }
+  return Ok{};
+}
+
 Status WriteWhole(const std::filesystem::path& file, std::string_view bytes) {
   TACIT_TRY(AtomicFile out, AtomicFile::Create(file));
   TACIT_OK(out.Write(bytes));

@@ -46,6 +46,8 @@ class FolderLock {
   bool busy_ = false;
 };
 
+// A folder for its owner alone, and those above it that are missing; one that is there stays as it is.
+Status MakeOwnFolder(const std::filesystem::path& folder);
 Status WriteWhole(const std::filesystem::path& file, std::string_view bytes);
 // At most `limit` bytes; more is an error that says so.
 Result<std::string> ReadWhole(const std::filesystem::path& file,

@@ -144,6 +144,31 @@ Section DescribeServe(Job& job) {
 
 namespace {
 
+// Texts of a job are shown to those who decide on it: no terminal is told what to show by one.
+bool HasControls(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x20 || c == 0x7f) return true;
+    if (c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0) return true;
+  }
+  return false;
+}
+Status CheckTexts(const std::vector<Section>& sections) {
+  for (const Section& s : sections)
+    for (const Option& o : s.options()) {
+      const Value v = o.get();
+      bool bad = false;
+      if (const auto* one = std::get_if<std::string>(&v)) bad = HasControls(*one);
+      if (const auto* many = std::get_if<std::vector<std::string>>(&v))
+        bad = std::any_of(many->begin(), many->end(), [](const std::string& t) { return HasControls(t); });
+      // separator = "\t" is one character, and shown as TOML writes it
+      if (bad && o.key != "separator")
+        return Fail(Code::kInvalidArgument, "{}.{}: holds a control character; leave it out", s.name(),
+                    o.key);
+    }
+  return Ok{};
+}
+
 Result<Job> Parse(std::string_view text, const std::string& name, const std::vector<Assignment>& sets,
                   bool own) {
   Job job;
@@ -167,6 +192,9 @@ Result<Job> Parse(std::string_view text, const std::string& name, const std::vec
     if (a.key.starts_with("serve."))
       if (Status s = serve.Set(a.key.substr(6), ParseValue(a.value)); !s.ok())
         return Error{s.error().code, "--set " + s.error().message};
+  if (Status s = CheckTexts(Describe(job.config)); !s.ok())
+    return Error{s.error().code, name + ": " + s.error().message};
+  if (Status s = CheckTexts({serve}); !s.ok()) return Error{s.error().code, name + ": " + s.error().message};
   if (Status s = CheckJob(job, own); !s.ok()) return Error{s.error().code, name + ": " + s.error().message};
   return job;
 }
@@ -284,7 +312,7 @@ Status Open(Session& s, FolderLock& lock, const Job& job, Plan plan, const Enrol
   if (job.noise_seed != 0) s.replay_seed = job.noise_seed;
 
   std::error_code ec;
-  fs::create_directories(own.folder, ec);
+  TACIT_OK(MakeOwnFolder(own.folder));
   TACIT_OK(lock.Take(own.folder));
   s.folder = own.folder;
   const MuSquared budget[] = {s.plan.budgets[s.site]};

@@ -2,7 +2,9 @@
 #include "experiment/job.h"
 
 #include <gtest/gtest.h>
+
 #include <unistd.h>
+#include <cmath>
 
 #include <fstream>
 
@@ -83,27 +85,120 @@ TEST_F(JobTest, ARoundIsAnsweredOnceAndThenWithTheSameBytes) {
   Bytes first, second;
   const Bytes start = Say(0, {}), next = Say(1, {0.1, 0.2, 0.3});
   const auto ran = With(job, [&](Site& site) {
-    first = *site.Answer(1, start);
-    EXPECT_EQ(*site.Answer(1, start), first);
-    const auto other = site.Answer(1, Say(0, {1, 1, 1}));
+    first = *site.Answer(1, start, 0);
+    EXPECT_EQ(*site.Answer(1, start, 0), first);
+    const auto other = site.Answer(1, Say(0, {1, 1, 1}), 0);
     ASSERT_FALSE(other.ok());
     EXPECT_EQ(other.error().code, Code::kBudget);
-    second = *site.Answer(2, next);
+    second = *site.Answer(2, next, 1);
     EXPECT_NE(second, first);
-    EXPECT_EQ(site.Answer(1, start).error().code, Code::kBudget);
+    EXPECT_EQ(site.Answer(1, start, 0).error().code, Code::kBudget);
   });
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_EQ(ran->rounds, 2u);
   // Another process: the noise is from entropy, so the bytes are those that were kept.
   const auto again = With(job, [&](Site& site) {
     EXPECT_EQ(site.round(), 2u);
-    EXPECT_EQ(*site.Answer(2, next), second);
-    EXPECT_EQ(site.Answer(1, start).error().code, Code::kBudget);
-    EXPECT_TRUE(site.Answer(3, Say(2, {0, 0, 0})).ok());
+    EXPECT_EQ(*site.Answer(2, next, 1), second);
+    EXPECT_EQ(site.Answer(1, start, 0).error().code, Code::kBudget);
+    EXPECT_TRUE(site.Answer(3, Say(2, {0, 0, 0}), 2).ok());
   });
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(again->rounds, 3u);
   EXPECT_GT(again->epsilon, ran->epsilon);
+}
+
+// The broadcast of error feedback.
+struct FeedbackSaid {
+  Public<std::uint32_t> t;
+  Public<Vec> x;
+  Public<double> radius;
+  auto Fields() { return std::tie(t, x, radius); }
+};
+Bytes SayFeedback(std::uint32_t t, Vec x) {
+  FeedbackSaid b;
+  b.t.Mutable() = t;
+  b.x.Mutable() = std::move(x);
+  return Codec::Encode(b);
+}
+
+// Where messages add up at the server, a client whose message was lost is as one that was not asked, but for
+// what it has paid: in the same process, and in another.
+TEST_F(JobTest, AnAnswerThatWasNotCountedIsTakenBackByWhoSendsDifferences) {
+  const Bytes start = SayFeedback(0, {}), next = SayFeedback(1, {0.1, 0.2, 0.3}),
+              third = SayFeedback(2, {0.2, 0.1, 0.4});
+  const std::vector<std::vector<Assignment>> methods = {
+      {{"algorithm.name", "dpd-ef21-2"}, {"algorithm.compressor", "top:0.4"}},
+      {{"algorithm.name", "dpd-ef21"}, {"privacy.unit", "client"}, {"algorithm.compressor", "identity/32"}},
+      {{"algorithm.name", "dp-clip21"}, {"privacy.unit", "client"}, {"algorithm.state", "mirrored"}},
+      {{"algorithm.name", "dp-clip21"}, {"privacy.unit", "client"}},
+      {{"algorithm.name", "clip21-sgd2m"}, {"privacy.unit", "client"}, {"algorithm.beta", "0.3"}},
+      {{"algorithm.name", "dpd-ef21"}, {"algorithm.mode", "paper"}, {"algorithm.schedule", "lyapunov"}},
+      {{"algorithm.name", "dpd-ef21-2"}, {"algorithm.mode", "paper"}, {"algorithm.schedule", "lyapunov"}}};
+  for (auto sets : methods) {
+    SCOPED_TRACE(sets[0].value + sets[1].value);
+    for (const Assignment& a :
+         std::vector<Assignment>{{"privacy.noise", "replayable"},
+                                 {"serve.noise_seed", "7"},
+                                 {"algorithm.gamma", "0.5"},
+                                 {"privacy.epsilon", "2000"},
+                                 {"privacy.clip", "3"}})  // so that what is sent shows the state
+      sets.push_back(a);
+    const Job job = Make(sets);
+    const auto fresh = [&] {
+      fs::remove_all(home_ / "site");
+      fs::remove(home_ / "ledger.db");
+    };
+    const auto with = [&](const std::function<void(Site&)>& f) {
+      const auto ran = With(job, f);
+      ASSERT_TRUE(ran.ok()) << ran.error().message;
+    };
+    Bytes second, last;  // of a client that was not asked in the first round
+    auto reseeded = sets;
+    for (Assignment& a : reseeded)
+      if (a.key == "serve.noise_seed") a.value = "8";
+    fresh();
+    ASSERT_TRUE(With(Make(reseeded), [&](Site& site) { last = *site.Answer(2, next, 0); }).ok());
+    fresh();
+    with([&](Site& site) {
+      second = *site.Answer(2, next, 0);
+      EXPECT_NE(second, last);  // there is noise in it, also where σ_t is relative to a first message
+      last = *site.Answer(3, third, 2);
+    });
+    for (const bool restart : {false, true}) {
+      fresh();
+      const auto go_on = [&](Site& site) {
+        EXPECT_EQ(*site.Answer(2, next, 0), second);
+        EXPECT_EQ(*site.Answer(2, next, 0), second);
+        EXPECT_EQ(*site.Answer(3, third, 2), last);
+        EXPECT_EQ(site.rounds(), 3u);  // paid
+      };
+      with([&](Site& site) {
+        ASSERT_TRUE(site.Answer(1, start, 0).ok());
+        if (!restart) go_on(site);
+      });
+      if (restart) with(go_on);
+    }
+    fresh();
+    with([&](Site& site) {
+      ASSERT_TRUE(site.Answer(1, start, 0).ok());
+      EXPECT_NE(*site.Answer(2, next, 1), second);  // it was counted
+      // Two that were lost, one after the other, as one.
+      EXPECT_NE(*site.Answer(3, third, 1), last);
+    });
+  }
+  // Elsewhere a client's state follows what is broadcast, and it keeps it.
+  const Job job = Make({{"privacy.noise", "replayable"}, {"serve.noise_seed", "7"}});
+  Bytes answer[2];
+  for (const std::uint32_t counted : {0u, 1u}) {
+    fs::remove_all(home_ / "site");
+    fs::remove(home_ / "ledger.db");
+    ASSERT_TRUE(With(job, [&](Site& site) {
+                  ASSERT_TRUE(site.Answer(1, Say(0, {}), 0).ok());
+                  answer[counted] = *site.Answer(2, Say(1, {0.1, 0.2, 0.3}), counted);
+                }).ok());
+  }
+  EXPECT_EQ(answer[0], answer[1]);
 }
 
 TEST_F(JobTest, RoundsThatWereMissedAreNotPaid) {
@@ -112,7 +207,7 @@ TEST_F(JobTest, RoundsThatWereMissedAreNotPaid) {
       job,
       [&](Site& site) {
         for (std::uint32_t t = 0; t < 5; ++t)
-          ASSERT_TRUE(site.Answer(t + 1, Say(t, t == 0 ? Vec() : Vec(3))).ok());
+          ASSERT_TRUE(site.Answer(t + 1, Say(t, t == 0 ? Vec() : Vec(3)), t).ok());
         EXPECT_TRUE(site.Leave(Say(5, Vec(3))).ok());
       },
       /*over=*/true);
@@ -120,7 +215,7 @@ TEST_F(JobTest, RoundsThatWereMissedAreNotPaid) {
   EXPECT_LE(all->epsilon, 2.0);
   fs::remove_all(home_ / "site");
   fs::remove(home_ / "ledger.db");
-  const auto some = With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(4, Say(3, Vec(3))).ok()); }, true);
+  const auto some = With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(4, Say(3, Vec(3)), 3).ok()); }, true);
   ASSERT_TRUE(some.ok()) << some.error().message;
   EXPECT_LT(some->epsilon, all->epsilon);
 }
@@ -128,16 +223,19 @@ TEST_F(JobTest, RoundsThatWereMissedAreNotPaid) {
 TEST_F(JobTest, BroadcastsThatAreNoneOfTheJobAreRefusedAndCostNothing) {
   const Job job = Make();
   const auto ran = With(job, [&](Site& site) {
-    for (const auto& [round, bytes] :
-         std::vector<std::pair<std::uint32_t, Bytes>>{{1, {}},
-                                                      {1, Bytes(100)},
-                                                      {1, Say(1, {})},  // of another place in the schedule
-                                                      {1, Say(0xffffffff, {})},
-                                                      {1, Say(0, Vec(2))},  // another model
-                                                      {1, Say(0, Vec(4))},
-                                                      {0, Say(0, {})},
-                                                      {6, Say(5, {})}}) {
-      const auto answer = site.Answer(round, bytes);
+    for (const auto& [round, bytes] : std::vector<std::pair<std::uint32_t, Bytes>>{
+             {1, {}},
+             {1, Bytes(100)},
+             {1, Say(1, {})},  // of another place in the schedule
+             {1, Say(0xffffffff, {})},
+             {1, Say(0, Vec(2))},  // another model
+             {1, Say(0, Vec(4))},
+             {1, Say(0, {0, std::nan(""), 0})},  // what no square is of
+             {1, Say(0, {0, -kInf, 0})},
+             {1, Say(0, {0, 0, 1e200})},
+             {0, Say(0, {})},
+             {6, Say(5, {})}}) {
+      const auto answer = site.Answer(round, bytes, 0);
       ASSERT_FALSE(answer.ok());
     }
     EXPECT_EQ(site.rounds(), 0u);
@@ -148,9 +246,9 @@ TEST_F(JobTest, BroadcastsThatAreNoneOfTheJobAreRefusedAndCostNothing) {
 
 TEST_F(JobTest, AFolderThatWasPutBackIsRefused) {
   const Job job = Make();
-  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(1, Say(0, {})).ok()); }).ok());
+  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(1, Say(0, {}), 0).ok()); }).ok());
   fs::copy(home_ / "site", home_ / "copy", fs::copy_options::recursive);
-  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(2, Say(1, Vec(3))).ok()); }).ok());
+  ASSERT_TRUE(With(job, [&](Site& site) { ASSERT_TRUE(site.Answer(2, Say(1, Vec(3)), 1).ok()); }).ok());
   fs::remove_all(home_ / "site");
   fs::copy(home_ / "copy", home_ / "site", fs::copy_options::recursive);
   const auto back = With(job, [](Site&) { ADD_FAILURE() << "went on"; });
@@ -192,6 +290,10 @@ TEST_F(JobTest, WhatAJobCannotBeIsSaid) {
            {{{"data.rows", "11"}}, "data.rows"},
            {{{"serve.minimum", "3"}}, "serve.minimum"},
            {{{"serve.minimun", "1"}}, "minimum"},
+           {{{"data.source", "a\x1b[31mb"}}, "data.source: holds a control character"},
+           {{{"data.columns", "[\"a\", \"b\nc\"]"}}, "data.columns: holds a control character"},
+           {{{"data.source", "a\xc2\x9b b"}}, "control character"},
+           {{{"serve.clients", "[\"a\", \"b\r\"]"}}, "serve.clients: holds a control character"},
            {{{"serve.noise_seed", "7"}}, "noise_seed"},
            {{{"privacy.noise", "replayable"}}, "noise_seed"},
            {{{"experiment.oracle", "true"}}, "oracle"},
@@ -232,12 +334,12 @@ TEST_F(JobTest, ATrustedServerIsNamedOrThereIsNone) {
   const double planned = plan->certified_epsilon;
   const auto joined = TakePart(job, *std::move(plan), own, [&](Site& site) -> Status {
     for (std::uint32_t t = 0; t < 5; ++t) {
-      const auto first = site.Answer(t + 1, Say(t, {}));
+      const auto first = site.Answer(t + 1, Say(t, {}), t);
       EXPECT_TRUE(first.ok()) << first.error().message;
       EXPECT_TRUE(Codec::DecodeEntrusted(*first).ok());
-      const auto again = site.Answer(t + 1, Say(t, {}));
+      const auto again = site.Answer(t + 1, Say(t, {}), t);
       EXPECT_TRUE(again.ok() && *again == *first);
-      EXPECT_EQ(site.Answer(t + 1, Say(t, {1, 2, 3})).error().code, Code::kBudget);
+      EXPECT_EQ(site.Answer(t + 1, Say(t, {1, 2, 3}), t).error().code, Code::kBudget);
       const auto sets = DataLedger::Read(home_ / "ledger.db");
       EXPECT_TRUE(sets.ok() && Totals(sets->front())[0].EpsilonAt(1e-5) > 0);
     }

@@ -70,7 +70,10 @@ Status DriveApart(Session& s, RunResult& r, typename A::Server& server, Make mak
     const std::unique_ptr<Participants> who = WhoTakesPart(s);
     FarCohort far{
         .link = *s.link, .count = static_cast<std::uint32_t>(s.plan.clients), .weights = s.plan.weights};
-    if constexpr (!HasModel<typename A::Server>) far.clients.assign(s.plan.clients, {MakeProblem(s).start});
+    if constexpr (!HasModel<typename A::Server>)
+      far.clients.assign(s.plan.clients, {MakeProblem(s).start});
+    else if constexpr (GoesBack<typename A::Client>)
+      far.clients.resize(s.plan.clients);
     return Drive<A, FarCohort>(s, r, server, far, *who).Run();
   }
 }

@@ -49,9 +49,11 @@ Status Site::BeginMasks() {
   const std::filesystem::path file = s_.folder / "masks";
   masks_ = std::make_unique<MaskClient>(s_.site, s_.plan.secure->quorum(), *s_.notary,
                                         [file](const Bytes& bytes) { return KeepSecret(file, bytes); });
-  const auto held = ReadWhole(file);
-  if (!held.ok() && held.error().code != Code::kNotFound) return held.error();
-  return held.ok() ? masks_->Restore(std::as_bytes(std::span(*held))) : Status(Ok{});
+  auto held = ReadWhole(file);
+  if (!held.ok()) return held.error().code == Code::kNotFound ? Status(Ok{}) : held.error();
+  const Status restored = masks_->Restore(std::as_bytes(std::span(*held)));
+  Wipe(std::as_writable_bytes(std::span(*held)));
+  return restored;
 }
 
 Status Site::Begin() {
@@ -70,7 +72,7 @@ Status Site::Begin() {
   return GoOn(std::move(found));
 }
 
-Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down) {
+Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down, std::uint32_t counted) {
   Sha256 hash;
   hash.Add(down);
   const Sha256::Digest digest = hash.Finish();
@@ -85,6 +87,7 @@ Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down)
   if (place == s_.plan.schedule.size())
     return Fail(Code::kMalformed, "the server asks for round {}, which is not in the plan", round);
   TACIT_OK(Reserve());
+  if (answered_.round != 0 && counted < answered_.round) GoBack();
   TACIT_TRY(Bytes reply, Compute(place, down));
   Stored stored{round, digest, std::move(reply)};
   TACIT_OK(
@@ -93,15 +96,17 @@ Result<Bytes> Site::Answer(std::uint32_t round, std::span<const std::byte> down)
   return answered_.reply;
 }
 
-Result<Bytes> Site::Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question) {
+Result<Bytes> Site::Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question,
+                           std::uint32_t counted) {
   if (step == 0 && masks_ != nullptr)
     return Fail(Code::kMalformed,
                 "the server asks for an update without masks, and this job has masked sums; refused");
   if (step != 0 && masks_ == nullptr)
     return Fail(Code::kMalformed, "the server asks for a masked update, and this job has none; refused");
-  if (step == 0) return Answer(round, question);
+  if (step == 0) return Answer(round, question, counted);
   return masks_->Answer(round, step, question, [&](std::span<const std::byte> down) -> Result<Masked> {
-    TACIT_TRY([[maybe_unused]] const Bytes none, Answer(round, down));  // computed, paid and kept, once
+    // computed, paid and kept, once; of updates under masks no client goes back
+    TACIT_TRY([[maybe_unused]] const Bytes none, Answer(round, down, counted));
     return *kept();
   });
 }

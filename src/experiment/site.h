@@ -3,6 +3,8 @@
 // One client of a run whose server is elsewhere. It computes from its own copy of the plan, pays from its own
 // ledgers, and an answer is durable before anybody gets it: after a crash at any instant the same bytes are
 // sent again, and no round is computed, paid or noised twice.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "experiment/own_rounds.h"
@@ -19,11 +21,15 @@ class Site : public OwnRounds {
   // Goes on where the folder's checkpoint stands, if it has one.
   Status Begin();
   // The answer to a broadcast. A round that was answered is answered with the same bytes; a round before
-  // that, or the same round with another broadcast, is refused: it would be a second release.
-  Result<Bytes> Answer(std::uint32_t round, std::span<const std::byte> down);
+  // that, or the same round with another broadcast, is refused: it would be a second release. counted: the
+  // last round in which the server has counted an answer of this client's. Where the last answer was not, a
+  // client that sends what its answers lack is again as it was before it; what was paid stays paid. A server
+  // that lies about it harms the model: states follow from data and messages in any case.
+  Result<Bytes> Answer(std::uint32_t round, std::span<const std::byte> down, std::uint32_t counted);
   // The same for a step of a round under masks (runtime/mask_round.h), where the job has such rounds; step 0
   // is a round that is one.
-  Result<Bytes> Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question);
+  Result<Bytes> Answer(std::uint32_t round, std::uint32_t step, std::span<const std::byte> question,
+                       std::uint32_t counted);
   // What is left to say after the last round; nothing private, and it costs nothing.
   Result<Bytes> Leave(std::span<const std::byte> down);
 
@@ -33,16 +39,21 @@ class Site : public OwnRounds {
  protected:
   explicit Site(Session&);
   virtual Result<Bytes> Compute(std::uint32_t place, std::span<const std::byte> down) = 0;
+  virtual void GoBack() = 0;  // to the state before the last answer, if the method does so
   virtual Result<Bytes> Depart(std::span<const std::byte> down) = 0;
   virtual Status Save(const Standing&) = 0;
   virtual Result<Standing> Load(std::size_t planned) = 0;  // kNotFound: there is none
   virtual const Masked* kept() const { return nullptr; }  // what was sealed in the last round; null: no masks
 
-  // Whether a field of a broadcast is one that a client can work with: its code may index by it.
+  // Whether a field of a broadcast is one that a client can work with: its code may index by it, and squares
+  // of its numbers must be numbers.
+  static bool Bearable(double v) { return std::abs(v) <= 0x1p250; }  // NaN is not
   template <class T> bool Fits(const Public<T>&) const { return true; }
   template <class T> bool Fits(const Released<T>&) const { return true; }
+  bool Fits(const Released<double>& v) const { return Bearable(*v); }
   bool Fits(const Released<Vec>& v) const {
-    return v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_);
+    return (v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_)) &&
+           std::all_of(v->begin(), v->end(), &Bearable);
   }
   // A broadcast of this place in the schedule, decoded.
   template <class Down>
@@ -85,6 +96,7 @@ class SiteOf final : public Site {
     if (noise_.replay_seed)
       rng_->Rekey({*noise_.replay_seed, Purpose::kNoise, s_.site, s_.plan.schedule[place].round});
     Reply<A> reply;
+    before_.Keep(client_);
     TACIT_OK(client_.Round(down, reply.up, scratch_));
     if constexpr (IsMasked<typename A::Up>) {  // leaves under masks alone
       kept_ = std::move(reply.up.update);
@@ -98,6 +110,7 @@ class SiteOf final : public Site {
       return Codec::Encode(reply);
     }
   }
+  void GoBack() override { before_.Return(client_); }
   Result<Bytes> Depart(std::span<const std::byte> bytes) override {
     TACIT_TRY(const auto down, Read<typename A::Down>(bytes, s_.plan.schedule.size()));
     if constexpr (Algorithm<A>) client_.Finish(down);
@@ -111,16 +124,17 @@ class SiteOf final : public Site {
       m.iterate.Mutable().assign(client_.iterate().begin(), client_.iterate().end());
   }
   Status Save(const Standing& at) override {
-    return Checkpoint::SaveClient(File(), ConfigDigest(s_.config), at, client_,
+    return Checkpoint::SaveClient(File(), ConfigDigest(s_.config), at, client_, before_,
                                   IsMasked<typename A::Up> ? &kept_ : nullptr);
   }
   Result<Standing> Load(std::size_t planned) override {
-    return Checkpoint::LoadClient(File(), ConfigDigest(s_.config), planned, client_,
+    return Checkpoint::LoadClient(File(), ConfigDigest(s_.config), planned, client_, before_,
                                   IsMasked<typename A::Up> ? &kept_ : nullptr);
   }
   const Masked* kept() const override { return IsMasked<typename A::Up> ? &kept_ : nullptr; }
 
   typename A::Client& client_;
+  Checkpoint::Past<typename A::Client> before_;  // the last answer
   Masked kept_;
   std::optional<NoiseRng> rng_;
   Scratch scratch_;

@@ -393,6 +393,11 @@ Result<Identity> ReadIdentity(const fs::path& authority, const fs::path& certifi
   const Certificate509 x = ParseCertificate(id.certificate), ca = ParseCertificate(id.authority);
   const Key k = ParseKey(id.key);
   if (!ca) return Fail(Code::kMalformed, "{}: is no certificate in PEM", authority.string());
+  // TLS would believe all of them, and lists of revoked certificates are of one.
+  if (id.authority.find("-----BEGIN", id.authority.find("-----BEGIN") + 1) != id.authority.npos)
+    return Fail(Code::kInvalidArgument,
+                "{}: holds more than one block; give the certificate of one authority alone",
+                authority.string());
   if (!x) return Fail(Code::kMalformed, "{}: is no certificate in PEM", certificate.string());
   if (!k || X509_check_private_key(x.get(), k.get()) != 1)
     return Fail(Code::kMalformed, "{}: is not the private key of {}", key.string(), certificate.string());
@@ -412,9 +417,11 @@ Certificate509 Shown(const std::string& certificate) {
   auto at = read.find(certificate);
   if (at == read.end()) {
     if (read.size() >= 4096) read.clear();
-    at = read.emplace(certificate, ParseCertificate(certificate)).first;
+    Certificate509 x = ParseCertificate(certificate);
+    if (!x) return x;  // what is none is not kept
+    at = read.emplace(certificate, std::move(x)).first;
   }
-  if (at->second) X509_up_ref(at->second.get());
+  X509_up_ref(at->second.get());
   return Certificate509(at->second.get());
 }
 }  // namespace

@@ -99,6 +99,17 @@ TEST_F(CaTest, OverwritesNothing) {
   EXPECT_EQ(*ReadWhole(home_ / "out/north.key"), *before);
 }
 
+// TLS would believe two, and revocations are of one.
+TEST_F(CaTest, ABundleOfAuthoritiesIsRefused) {
+  const auto north = Make("north");
+  ASSERT_TRUE(north.ok());
+  const auto one = ReadWhole(home_ / "ca/ca.pem");
+  ASSERT_TRUE(WriteWhole(home_ / "both.pem", *one + *one).ok());
+  const auto both = ReadIdentity(home_ / "both.pem", north->certificate, north->key);
+  ASSERT_FALSE(both.ok());
+  EXPECT_NE(both.error().message.find("one authority alone"), std::string::npos) << both.error().message;
+}
+
 TEST_F(CaTest, RefusesKeysThatOthersMayReadAndThatDoNotFit) {
   const auto north = Make("north"), south = Make("south");
   ASSERT_TRUE(north.ok() && south.ok());

@@ -104,6 +104,8 @@ deadline = 60
 const std::vector<std::pair<const char*, const char*>> kCentral = {
     {"privacy.unit", "client"}, {"privacy.trust", "central"}, {"algorithm.name", "dp-fedavg"}};
 
+using grpc::StatusCode;
+
 // A message that calls are made with by hand.
 struct Numbers {
   Public<Vec> x;
@@ -143,7 +145,7 @@ class Wire : public Federation {
                             answers_);
     });
     // Asked for only once somebody sees it.
-    const v1::WorkPart seen = Next("c0");
+    const v1::WorkPart seen = Next(asked_name_);
     EXPECT_EQ(seen.kind(), v1::WorkPart::ROUND);
     asked_for_ = seen.question();
   }
@@ -172,18 +174,31 @@ class Wire : public Federation {
     v1::EnrolReply reply;
     return stub.Enrol(&call, request, &reply).error_code();
   }
+  StatusCode Enrol(const std::string& name, const std::string& session) const {
+    grpc::ClientContext call;
+    v1::EnrolRequest request;
+    request.set_protocol(kProtocol);
+    request.set_session(session);
+    v1::EnrolReply reply;
+    return Stub(Credentials(Who(name)))->Enrol(&call, request, &reply).error_code();
+  }
   v1::WorkPart Next(const std::string& name) const {
+    v1::WorkPart part;
+    EXPECT_EQ(Next(name, SessionFrom(kHome), part), StatusCode::OK);
+    return part;
+  }
+  StatusCode Next(const std::string& name, const std::string& session, v1::WorkPart& part) const {
     grpc::ClientContext call;
     v1::NextRequest request;
     request.set_job(kId);
+    if (!session.empty()) call.AddMetadata(kSessionKey, session);
     const auto stub = Stub(Credentials(Who(name)));
     const auto stream = stub->Next(&call, request);
-    v1::WorkPart part, rest;
-    EXPECT_TRUE(stream->Read(&part));
+    v1::WorkPart rest;
+    (void)stream->Read(&part);
     while (stream->Read(&rest)) {
     }
-    EXPECT_TRUE(stream->Finish().ok());
-    return part;
+    return stream->Finish().error_code();
   }
   struct Parcel {
     std::string job = kId;
@@ -191,10 +206,12 @@ class Wire : public Federation {
     bool last = false;
     std::optional<std::uint64_t> size = {};
     std::optional<std::string> question = {};  // otherwise that of `asked_for_`
+    std::string session = SessionFrom(kHome);
   };
-  grpc::StatusCode Answer(const std::string& name, const Bytes& bytes, const Parcel& p) const {
+  StatusCode Answer(const std::string& name, const Bytes& bytes, const Parcel& p) const {
     grpc::ClientContext call;
     v1::AnswerReply reply;
+    if (!p.session.empty()) call.AddMetadata(kSessionKey, p.session);
     const auto stub = Stub(Credentials(Who(name)));
     const auto stream = stub->Answer(&call, &reply);
     v1::AnswerPart part;
@@ -218,15 +235,73 @@ class Wire : public Federation {
   std::jthread asking_;
   std::vector<Bytes> answers_;
   Status asked_ = Ok{};
-  std::string asked_for_;
+  std::string asked_for_, asked_name_ = "c0";
 };
-
-using grpc::StatusCode;
 
 TEST_F(Wire, LetsInWhomTheAuthorityVouchesForAndTheJobNames) {
   EXPECT_EQ(Enrol(Credentials(Who("c0"))), StatusCode::OK);
   EXPECT_EQ(Enrol(Credentials(Who("stranger"))), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Enrol(Credentials(Who("c0")), kProtocol + 1), StatusCode::FAILED_PRECONDITION);
+}
+
+// Two processes of one client that are alive: only the one that enrolled last is asked and heard.
+TEST_F(Wire, HearsTheProcessThatEnrolledLast) {
+  const std::string first = SessionFrom(kHome, 'a'), second = SessionFrom(kElsewhere, 'b');
+  v1::WorkPart part;
+  for (const std::string& none : {std::string(), std::string(63, 'a'), std::string(65, 'a'),
+                                  std::string(64, 'A'), std::string(63, 'a') + " "})
+    EXPECT_EQ(Next("c0", none, part), StatusCode::INVALID_ARGUMENT) << none;
+  EXPECT_EQ(Enrol("c0", "a"), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Enrol("c0", first), StatusCode::OK);
+  EXPECT_EQ(Enrol("c0", first), StatusCode::OK);  // a call that was lost is made again
+  {
+    std::jthread waiting([&] {
+      v1::WorkPart none;
+      EXPECT_EQ(Next("c0", first, none), StatusCode::PERMISSION_DENIED);
+    });
+    while (server_->counts().seen == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(Enrol("c0", second), StatusCode::OK);
+  }  // it does not wait until there is work
+  EXPECT_EQ(Enrol("c0", ""), StatusCode::OK);  // who reviews the job takes nobody's place
+  asked_name_ = "c1";
+  Ask(1);
+  EXPECT_EQ(Next("c0", first, part), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Next("c0", second, part), StatusCode::OK);
+  EXPECT_EQ(part.answered(), 0u);
+  const Bytes answer = Frame({4, 5, 6});
+  EXPECT_EQ(Answer("c0", answer, {.session = first}), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Answer("c0", answer, {.session = ""}), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Next("c0", second, part), StatusCode::OK);
+  EXPECT_EQ(part.answered(), 0u);  // what was refused is not noted
+  EXPECT_EQ(Answer("c0", answer, {.session = second}), StatusCode::OK);
+  // Its answers come from there; nothing is heard from elsewhere, whoever enrolls.
+  EXPECT_EQ(Enrol("c0", first), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Answer("c0", answer, {.session = first}), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Enrol("c0", SessionFrom(kElsewhere, 'c')), StatusCode::OK);
+  EXPECT_EQ(Answer("c1", answer, {}), StatusCode::OK);
+}
+
+// An upload that was let in does not go on beside another process, which is not asked before it has ended.
+TEST_F(Wire, AnUploadEndsWhenAnotherProcessTakesPart) {
+  const std::string first = SessionFrom(kHome, 'a'), second = SessionFrom(kHome, 'b');
+  Ask(1);
+  EXPECT_EQ(Enrol("c0", first), StatusCode::OK);
+  grpc::ClientContext call;
+  call.AddMetadata(kSessionKey, first);
+  v1::AnswerReply reply;
+  const auto stub = Stub(Credentials(Who("c0")));
+  const auto upload = stub->Answer(&call, &reply);
+  upload->WaitForInitialMetadata();
+  EXPECT_EQ(call.GetServerInitialMetadata().count(kReadyKey), 1u);
+  EXPECT_EQ(Enrol("c0", second), StatusCode::OK);
+  EXPECT_NE(upload->Finish().error_code(), StatusCode::OK);
+  v1::WorkPart part;
+  EXPECT_EQ(Next("c0", second, part), StatusCode::OK);
+  EXPECT_EQ(part.kind(), v1::WorkPart::ROUND);
+  EXPECT_EQ(part.answered(), 0u);
+  const Bytes answer = Frame({4, 5, 6});
+  EXPECT_EQ(Answer("c0", answer, {.session = second}), StatusCode::OK);
+  EXPECT_EQ(Answer("c1", answer, {}), StatusCode::OK);
 }
 
 TEST_F(Wire, TurnsAwayCallersWithoutACertificate) {
@@ -592,12 +667,13 @@ TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
 }
 
 // The first part of an answer to a round that is not asked for.
-grpc::StatusCode SendLate(const char* job, int port, const Identity& who, std::uint32_t round,
-                          std::uint32_t step, bool last) {
+StatusCode SendLate(const char* job, int port, const Identity& who, std::uint32_t round, std::uint32_t step,
+                    bool last, const std::string& session) {
   const auto channel = grpc::CreateChannel(fmt::format("127.0.0.1:{}", port),
                                            grpc::SslCredentials({who.authority, who.key, who.certificate}));
   grpc::ClientContext call;
   v1::AnswerReply reply;
+  call.AddMetadata(kSessionKey, session);
   const auto stub = v1::Federation::NewStub(channel);
   const auto stream = stub->Answer(&call, &reply);
   v1::AnswerPart part;
@@ -614,7 +690,7 @@ grpc::StatusCode SendLate(const char* job, int port, const Identity& who, std::u
 TEST_F(Federation, ALineThatWasCutIsNotGoneOnWith) {
   const Job job = MakeJob(kSmall);
   const fs::path file = here_ / "answered";
-  ASSERT_TRUE(WriteWhole(file, "2 c0\n1").ok());
+  ASSERT_TRUE(WriteWhole(file, fmt::format("2 c0 {}\n1", kHome)).ok());
   const auto start = [&] {
     return FederationServer::Start(job, kId,
                                    {.address = "127.0.0.1:0",
@@ -627,14 +703,29 @@ TEST_F(Federation, ALineThatWasCutIsNotGoneOnWith) {
   {
     const auto server = start();
     ASSERT_TRUE(server.ok()) << server.error().message;
-    EXPECT_EQ(SendLate(kId, (*server)->port(), Who("c1"), 3, 0, false), grpc::StatusCode::ABORTED);
-    EXPECT_EQ(*ReadWhole(file), "2 c0\n0 c1\n3 c1\n");
-    EXPECT_EQ(SendLate(kId, (*server)->port(), Who("c1"), 4, 0, false), grpc::StatusCode::ABORTED);
-    EXPECT_EQ(*ReadWhole(file), "2 c0\n0 c1\n3 c1\n4 c1\n");
+    const auto late = [&](std::uint32_t round) {
+      return SendLate(kId, (*server)->port(), Who("c1"), round, 0, false, SessionFrom(kHome));
+    };
+    const std::string two = fmt::format("2 c0 {}\n0 c1 -\n3 c1 {}\n", kHome, kHome);
+    EXPECT_EQ(late(3), StatusCode::ABORTED);
+    EXPECT_EQ(*ReadWhole(file), two);
+    EXPECT_EQ(late(4), StatusCode::ABORTED);
+    EXPECT_EQ(*ReadWhole(file), fmt::format("{}4 c1 {}\n", two, kHome));
   }
-  EXPECT_TRUE(start().ok());
-  ASSERT_TRUE(WriteWhole(file, "13 c1\n").ok());  // the job has six rounds
-  EXPECT_EQ(start().error().code, Code::kMalformed);
+  {  // and the next one knows where the answers came from
+    const auto server = start();
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    const auto from = [&](const std::string& folder, char process) {
+      return SendLate(kId, (*server)->port(), Who("c1"), 4, 0, false, SessionFrom(folder, process));
+    };
+    EXPECT_EQ(from(kElsewhere, 'b'), StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(from(kHome, 'c'), StatusCode::ABORTED);  // who calls first
+    EXPECT_EQ(from(kHome, 'a'), StatusCode::PERMISSION_DENIED);
+  }
+  for (const char* bad : {"13 c1 11111111111111111111111111111111\n", "1 c1 -\n", "1 c1 x\n", "1 c1\n"}) {
+    ASSERT_TRUE(WriteWhole(file, bad).ok());  // the job has six rounds
+    EXPECT_EQ(start().error().code, Code::kMalformed) << bad;
+  }
 }
 
 // What was sent is known before it is acknowledged, while the round still waits for others, and where it came
@@ -659,11 +750,11 @@ TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
   EXPECT_TRUE(Join(o).ok());
   // A copy: the server goes on waiting for c1, as it would be when it is killed.
   fs::copy_file(here_ / "answered", here_ / "killed");
-  EXPECT_NE(ReadWhole(here_ / "killed", 1000)->find("1 c0\n"), std::string::npos);
+  EXPECT_NE(ReadWhole(here_ / "killed", 1000)->find("1 c0 "), std::string::npos);
 
   const Identity c1 = Who("c1");
   const auto late = [&](std::uint32_t round, std::uint32_t step, bool last) {
-    return SendLate(kId, (*server)->port(), c1, round, step, last);
+    return SendLate(kId, (*server)->port(), c1, round, step, last, SessionFrom(kHome));
   };
   const auto known = [&] { return *ReadWhole(here_ / "answered", 1000); };
   EXPECT_EQ(late(5, 1, false), grpc::StatusCode::ABORTED);  // keys alone
@@ -672,12 +763,53 @@ TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
   EXPECT_EQ(known().find("5 c1"), std::string::npos) << known();
   EXPECT_EQ(known().find("7 c1"), std::string::npos) << known();
   EXPECT_EQ(late(4, 0, false), grpc::StatusCode::ABORTED);
-  EXPECT_NE(known().find("4 c1\n"), std::string::npos) << known();
+  EXPECT_NE(known().find("4 c1 "), std::string::npos) << known();
   JoinOptions other = Joining("c1", (*server)->port(), files[1]);
   const auto joined = Join(other);
   ASSERT_FALSE(joined.ok());
   EXPECT_EQ(joined.error().code, Code::kBudget);
   stop = true;
+}
+
+// A copy of a folder, with ledger and all, beside the process that goes on with it: one of them is heard.
+TEST_F(Federation, OfTwoProcessesWithCopiesOfAFolderTheLastIsHeard) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::optional<Result<RunResult>> run;
+  std::optional<Result<Joined>> before;
+  std::atomic<bool> answered = false;
+  {
+    std::jthread coordinator([&] {
+      run = Coordinate(job, **server, here_ / "server");
+      (*server)->Over();
+    });
+    std::jthread first([&] {
+      JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+      o.log = [&](const std::string& line) { answered = answered || line.starts_with("round"); };
+      before = Join(o);
+    });
+    while (!answered) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    fs::copy(here_ / "state-c0", here_ / "copy", fs::copy_options::recursive);
+    std::jthread second([&] {
+      JoinOptions o = Joining("c0", (*server)->port(), files[0]);
+      o.state = here_ / "copy";
+      const auto joined = Join(o);
+      EXPECT_TRUE(joined.ok()) << joined.error().message;
+    });
+    first.join();  // though nothing is to be done before c1 is there
+    EXPECT_TRUE(Join(Joining("c1", (*server)->port(), files[1])).ok());
+  }
+  ASSERT_FALSE(before->ok());
+  EXPECT_NE(before->error().message.find("another process"), std::string::npos) << before->error().message;
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_EQ((*run)->rounds_done, 6u);
+  const auto rounds = [&](const char* state) {
+    return SqliteVault::Read(here_ / state / kId / "ledger.db")->front().rounds_released;
+  };
+  EXPECT_EQ(rounds("state-c0"), 1u);
+  EXPECT_EQ(rounds("copy"), 6u);
 }
 
 // A process may die when its answer is durable and the ledger has not counted it yet. The next one sends that
@@ -772,6 +904,36 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, paper).find("paper"), std::string::npos);
+  // A server chooses no predicate of rows that are read or not: how they are read may be agreed before.
+  const std::vector<std::string> layout = {"features=3", "row_norm=clip", "format=csv", "label_column=0"};
+  std::vector<Assignment> other = real, more = real;
+  other.push_back({"data.label_column", "secret"});
+  EXPECT_NE(why({.max_epsilon = 3, .layout = layout}, other).find("data.label_column = \"secret\""),
+            std::string::npos);
+  more.push_back({"data.drop", "[\"first\"]"});
+  EXPECT_NE(why({.max_epsilon = 3, .layout = layout}, more).find("data.drop"), std::string::npos);
+  more.back() = {"data.rows", "24"};  // how many rows there are is no matter of layout
+  EXPECT_TRUE(CheckOffer({.max_epsilon = 3, .layout = layout}, MakeJob(kSmall, more)).ok());
+}
+
+TEST(Policy, ALayoutIsOfKeysThatSayHowRowsAreRead) {
+  EXPECT_TRUE(ParsePolicy("layout = [\"label_column=outcome\", \"lower=[0, 1]\"]", "policy.toml").ok());
+  for (const char* bad : {"label_column", "label_colum=x", "rows=3", "source=file.csv", "test=x", "clip=1",
+                          "privacy.clip=1", "features=many", ""}) {
+    const auto policy = ParsePolicy(fmt::format("layout = [\"{}\"]", bad), "policy.toml");
+    ASSERT_FALSE(policy.ok()) << bad;
+    EXPECT_NE(policy.error().message.find("policy.toml"), std::string::npos) << policy.error().message;
+  }
+}
+
+// What a client keeps, its cumulative ledger among it, is for its owner alone.
+TEST_F(Federation, TheStateOfAClientIsItsOwnersAlone) {
+  const auto files = WriteRows(12, 3, 2);
+  const Ran ran = Train(MakeJob(kSmall), files);
+  ASSERT_TRUE(ran.server.ok()) << ran.server.error().message;
+  const auto perms = [](const fs::path& at) { return fs::status(at).permissions() & ~fs::perms::owner_all; };
+  EXPECT_EQ(perms(here_ / "state-c0"), fs::perms::none);
+  EXPECT_EQ(perms(here_ / "state-c0" / kId), fs::perms::none);
 }
 
 TEST_F(Federation, AClientListensToNobodyWhoIsRevoked) {
@@ -811,18 +973,21 @@ class Between final : public v1::Federation::Service {
     grpc::ClientContext call;
     return to->Enrol(&call, *in, out);
   }
-  grpc::Status Next(grpc::ServerContext*, const v1::NextRequest* in,
+  grpc::Status Next(grpc::ServerContext* from, const v1::NextRequest* in,
                     grpc::ServerWriter<v1::WorkPart>* out) override {
     grpc::ClientContext call;
+    if (const auto said = from->client_metadata().find(kSessionKey); said != from->client_metadata().end())
+      call.AddMetadata(kSessionKey, std::string(said->second.data(), said->second.size()));
     const auto stream = to->Next(&call, *in);
     v1::WorkPart part;
     while (stream->Read(&part)) out->Write(part);
     return stream->Finish();
   }
-  grpc::Status Answer(grpc::ServerContext*, grpc::ServerReader<v1::AnswerPart>* in,
+  grpc::Status Answer(grpc::ServerContext* from, grpc::ServerReader<v1::AnswerPart>* in,
                       v1::AnswerReply*) override {
     ++calls;
     revoke();
+    from->AddInitialMetadata(kReadyKey, "1");
     in->SendInitialMetadata();
     v1::AnswerPart part;
     while (in->Read(&part)) ++parts;

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -12,6 +13,7 @@
 #include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
+#include "privacy/mask_keys.h"
 
 namespace tacit {
 namespace {
@@ -39,9 +41,28 @@ std::string Advice(const std::string& why, const std::string& server) {
 struct Work {
   v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
   std::uint32_t round = 0, step = 0;
+  std::uint32_t counted = 0, answered = 0;  // as the server says of this client
   std::string question;  // its name, to be answered by
   Bytes frame;
 };
+
+std::string NewName() {
+  std::array<std::byte, kSessionPart / 2> bits{};
+  RandomBytes(bits);
+  return Hex(bits);
+}
+// Under the folder's lock: by which a server knows whether answers come from one folder.
+Result<std::string> NameOf(const fs::path& folder) {
+  const fs::path file = folder / "name";
+  const auto kept = ReadWhole(file, 1 << 10);
+  if (!kept.ok() && kept.error().code != Code::kNotFound) return kept.error();
+  const std::string name = kept.ok() ? kept->substr(0, kept->find('\n')) : NewName();
+  if (!IsHex(name, kSessionPart))
+    return Fail(Code::kMalformed, "{}: is not the name of a folder, 32 hexadecimal digits; put it back",
+                file.string());
+  if (!kept.ok()) TACIT_OK(WriteWhole(file, name + "\n"));
+  return name;
+}
 
 // Calls to one server. A call that the network loses is made again, after a while that grows; one that the
 // server refuses is an error.
@@ -54,14 +75,18 @@ class Line {
     Connect();
   }
 
-  Result<v1::EnrolReply> Enrol() {
+  // folder: which this client answers from, by its name; empty: to read the job alone, beside a process of
+  // this client that may take part.
+  Result<v1::EnrolReply> Enrol(const std::string& folder = "") {
     v1::EnrolReply reply;
+    if (!folder.empty()) session_ = folder + process_;
     // Whoever takes a connection and says nothing is waited for no longer than patience lasts.
     const std::chrono::milliseconds within(static_cast<long>(1000 * std::clamp(o_.patience, 5.0, 60.0)));
     TACIT_OK(Again(
         [&](grpc::ClientContext& call, Status& believed) {
           v1::EnrolRequest request;
           request.set_protocol(kProtocol);
+          if (!folder.empty()) request.set_session(session_);
           const grpc::Status done = stub_->Enrol(&call, request, &reply);
           names_.clear();
           if (const auto server = call.auth_context(); done.ok() && server != nullptr)
@@ -84,13 +109,15 @@ class Line {
       sound = true;
       v1::NextRequest request;
       request.set_job(job);
+      call.AddMetadata(kSessionKey, session_);
       const auto stream = stub_->Next(&call, request);
       v1::WorkPart part;
       std::uint64_t size = 0;
       for (bool first = true; stream->Read(&part); first = false) {
         if (first)
           work.kind = part.kind(), work.round = part.round(), work.step = part.step(),
-          work.question = part.question(), size = part.size();
+          work.question = part.question(), work.counted = part.counted(), work.answered = part.answered(),
+          size = part.size();
         sound = size <= most && part.data().size() <= size - work.frame.size();
         if (!sound) {
           call.TryCancel();
@@ -110,22 +137,27 @@ class Line {
     return work;
   }
 
-  // false: the round ended without this answer. Not a byte of it leaves before the certificate at the other
-  // end of this very call is believed: the connection may be another than that of the question.
+  // false: the round ended without this answer. Not a byte of it leaves before the server is ready for it
+  // (this is the process that enrolled last), nor before the certificate at the other end of this very call
+  // is believed: the connection may be another than that of the question.
   Result<bool> Answer(const std::string& job, const Work& work, const Bytes& bytes) {
     bool counted = true;
     TACIT_OK(Again([&](grpc::ClientContext& call, Status& believed) {
       v1::AnswerReply reply;
+      call.AddMetadata(kSessionKey, session_);
       const auto stream = stub_->Answer(&call, &reply);
-      if (!o_.revocations.empty()) {
-        stream->WaitForInitialMetadata();
-        const bool there = !Shown(call).empty();  // otherwise the call has failed: tried again
-        if (there) believed = Believed(call);
-        if (!there || !believed.ok()) {
+      stream->WaitForInitialMetadata();
+      const bool ready = call.GetServerInitialMetadata().count(kReadyKey) != 0;
+      // A call that failed before there was a certificate is tried again.
+      if (ready || !Shown(call).empty()) believed = Believed(call);
+      if (!ready || !believed.ok()) {
+        if (!believed.ok())
           call.TryCancel();
-          const grpc::Status ended = stream->Finish();
-          return ended.ok() ? grpc::Status::CANCELLED : ended;
-        }
+        else
+          stream->WritesDone();
+        const grpc::Status ended = stream->Finish();  // why the server refuses, or that the call has failed
+        counted = ended.error_code() != grpc::StatusCode::ABORTED;
+        return ended.ok() ? grpc::Status::CANCELLED : ended;
       }
       v1::AnswerPart part;
       part.set_job(job);
@@ -237,24 +269,24 @@ class Line {
   const std::string trusted_;
   const Revocations revoked_;
   std::vector<std::string> names_;
+  const std::string process_ = NewName();
+  std::string session_;
   std::unique_ptr<v1::Federation::Stub> stub_;
 };
 
-bool IsJobId(const std::string& id) {
-  return id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 Result<Offer> Read(Line& line, const JoinOptions& o) {
   TACIT_TRY(const v1::EnrolReply reply, line.Enrol());
-  if (reply.protocol() != kProtocol || !IsJobId(reply.job()))
+  if (reply.protocol() != kProtocol || !IsHex(reply.job(), kSessionPart))
     return Fail(Code::kMalformed, "{}: does not speak this protocol; use one version of tacit", o.server);
   Offer offer{.id = reply.job(), .toml = reply.toml(), .job = {}, .answered = reply.answered()};
   TACIT_TRY(offer.job, ParseJob(offer.toml, "the job of " + o.server, {}));
   return offer;
 }
 
-// Answers until the job is over.
-Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& o) {
+// Answers until the job is over. known: whether this folder knows of all rounds that the server has an answer
+// to.
+Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& o,
+             const std::function<Status(std::uint32_t answered)>& known) {
   std::string passed;  // the question that was passed over last
   for (;;) {
     if (line.stopped()) return Fail(Code::kInterrupted, "stopped");
@@ -262,8 +294,9 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
     TACIT_TRY(const Work work, line.Next(job, site.most_bytes()));
     switch (work.kind) {
       case v1::WorkPart::ROUND: {
+        TACIT_OK(known(work.answered));
         const bool again = work.round == site.round();
-        const Result<Bytes> made = site.Answer(work.round, work.step, work.frame);
+        const Result<Bytes> made = site.Answer(work.round, work.step, work.frame, work.counted);
         // Another client's keys or shares are no reason to leave the job: without this one the round ends.
         if (!made.ok() && work.step != 0 &&
             (made.error().code == Code::kMalformed || made.error().code == Code::kMismatch)) {
@@ -335,17 +368,17 @@ Result<Joined> Join(const JoinOptions& o) {
   const fs::path place = fs::absolute(joined.folder, ec).lexically_normal();
   // Rounds that were answered from another folder would be released and paid anew. What the server says can
   // only make this client refuse.
-  const auto elsewhere = [&](std::uint32_t known) -> Status {
-    if (known >= offer.answered) return Ok{};
+  const auto elsewhere = [&](std::uint32_t known, std::uint32_t answered) -> Status {
+    if (known >= answered) return Ok{};
     return Fail(Code::kBudget,
                 "{}: has the answer of {} to round {} of job {}, and {} knows of {}: the job was joined with "
                 "another --state, whose rounds would be released and paid anew; give that folder, or leave "
                 "this job",
-                o.server, o.identity.name, offer.answered, offer.id, place.string(),
+                o.server, o.identity.name, answered, offer.id, place.string(),
                 known == 0 ? "none" : fmt::format("round {} at most", known));
   };
-  if (!fs::exists(place / "checkpoint", ec)) TACIT_OK(elsewhere(0));
-  fs::create_directories(joined.folder, ec);
+  if (!fs::exists(place / "checkpoint", ec)) TACIT_OK(elsewhere(0, offer.answered));
+  TACIT_OK(MakeOwnFolder(joined.folder));
   // A job keeps its text under its id: a server cannot change what was agreed to.
   const fs::path kept = joined.folder / "job.toml";
   if (fs::exists(kept, ec)) {
@@ -364,12 +397,19 @@ Result<Joined> Join(const JoinOptions& o) {
                       .notary = &notary,
                       .server_trust = trust};
   const auto serve = [&](Site& site) -> Status {
-    TACIT_OK(elsewhere(site.round()));
+    const auto known = [&](std::uint32_t answered) { return elsewhere(site.round(), answered); };
+    TACIT_OK(known(offer.answered));
+    // From here on another process of this client is not heard any more.
+    TACIT_TRY(const std::string name, NameOf(joined.folder));
+    TACIT_TRY(const v1::EnrolReply begun, line.Enrol(name));
+    if (begun.job() != offer.id)
+      return Fail(Code::kInterrupted, "{}: has begun another job meanwhile; join again", o.server);
+    TACIT_OK(known(begun.answered()));
     if (o.log)
       o.log(fmt::format(
           "joined job {}, kept in {}: {}", offer.id, place.string(),
           site.round() == 0 ? "nothing answered so far" : fmt::format("round {} answered", site.round())));
-    const Status done = Serve(line, offer.id, site, o);
+    const Status done = Serve(line, offer.id, site, o, known);
     joined.over = done.ok();
     return done;
   };

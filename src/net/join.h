@@ -23,6 +23,9 @@ struct Policy {
   std::vector<std::string> trusted_servers =
       {};  // certificate names of those who may see updates without noise
   std::string unit = {}, adjacency = {};  // what ε is to be about; empty: whatever the job says
+  // "key=value" of the job's [data]: how the rows may be read; empty: however the job says. Rows that cannot
+  // be read as a job wants end this client, and its server, who chose how, sees that they did.
+  std::vector<std::string> layout = {};
 };
 Section DescribePolicy(Policy&);
 Result<Policy> ReadPolicy(const std::filesystem::path&);  // TOML with the keys above

@@ -7,6 +7,7 @@ namespace {
 TEST_F(NetworkFaults, ANetworkThatSpoilsBytesChangesNothing) { Disturb(false, 150, 400, 4); }
 TEST_F(NetworkFaults, NorDoesItWithinMaskedRounds) { Disturb(true, 20, 200, 5); }
 TEST_F(NetworkFaults, ThirtyPercentOfClientsGoneInEveryRoundAreCountedOut) { Drop(40, 6); }
+TEST_F(NetworkFaults, AlsoWhereMessagesAddUp) { Drop(40, 7, "dpd-ef21-2"); }
 
 }  // namespace
 }  // namespace tacit

@@ -8,6 +8,7 @@ namespace {
 TEST_F(NetworkFaults, ANetworkThatSpoilsBytesChangesNothing) { Disturb(false, 40, 40, 1); }
 TEST_F(NetworkFaults, NorDoesItWithinMaskedRounds) { Disturb(true, 4, 30, 2); }
 TEST_F(NetworkFaults, ThirtyPercentOfClientsGoneInEveryRoundAreCountedOut) { Drop(4, 3); }
+TEST_F(NetworkFaults, AlsoWhereMessagesAddUp) { Drop(4, 4, "dpd-ef21-2"); }
 
 }  // namespace
 }  // namespace tacit

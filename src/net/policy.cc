@@ -1,6 +1,7 @@
 #include <toml++/toml.h>
 
 #include <cmath>
+#include <set>
 
 #include "experiment/files.h"
 #include "experiment/toml_values.h"
@@ -21,8 +22,58 @@ Section DescribePolicy(Policy& p) {
           "names in the certificates of servers that may see this machine's updates without noise");
   s.Text("unit", &p.unit, "what ε must be about: record, person or client; empty: whatever the job says");
   s.Text("adjacency", &p.adjacency, "replace-one, zero-out or add-remove; empty: whatever the job says");
+  s.Texts(
+      "layout", &p.layout,
+      "\"key=value\" of the job's [data] that say how rows are read: with these, and defaults for all other "
+      "keys, the job must agree; empty: whatever the job says");
   return s;
 }
+
+namespace {
+
+// [data] of a job that all of this names: files, numbers of rows and how they are divided are each machine's
+// own.
+bool SaysHowRowsAreRead(const std::string& key) {
+  static const std::set<std::string> kOthers = {
+      "id",    "source", "test",  "labels_file", "rows",        "skip",         "clients", "rows_per_client",
+      "split", "alpha",  "store", "scratch",     "label_noise", "heterogeneity"};
+  return !kOthers.contains(key);
+}
+
+Result<Config> LayoutOf(const Policy& p) {
+  Config c;
+  for (const std::string& one : p.layout) {
+    const std::size_t at = one.find('=');
+    if (at == one.npos || !SaysHowRowsAreRead(one.substr(0, at)))
+      return Fail(
+          Code::kInvalidArgument,
+          "layout holds \"{}\": write key=value, with a key of [data] that says how rows are read, e.g. "
+          "\"label_column=outcome\"",
+          one);
+    TACIT_OK(SetKey(c, "data." + one.substr(0, at), ParseValue(one.substr(at + 1))));
+  }
+  return c;
+}
+
+Status CheckLayout(const Policy& p, const Job& job) {
+  if (p.layout.empty()) return Ok{};
+  TACIT_TRY(Config agreed, LayoutOf(p));
+  Config asked = job.config;
+  const std::vector<Section> wanted = Describe(agreed), given = Describe(asked);
+  for (std::size_t s = 0; s < wanted.size(); ++s)
+    for (std::size_t k = 0; wanted[s].name() == "data" && k < wanted[s].options().size(); ++k) {
+      const Option &want = wanted[s].options()[k], &have = given[s].options()[k];
+      if (!SaysHowRowsAreRead(want.key) || want.get() == have.get()) continue;
+      return Fail(
+          Code::kBudget,
+          "data.{} = {}: this client's policy wants rows to be read with {} (layout); whether they can "
+          "be read otherwise would tell the server something of them; refused",
+          want.key, ToText(have.get()), ToText(want.get()));
+    }
+  return Ok{};
+}
+
+}  // namespace
 
 Result<Policy> ReadPolicy(const std::filesystem::path& file) {
   TACIT_TRY(const std::string text, ReadWhole(file, 1 << 20));
@@ -43,6 +94,8 @@ Result<Policy> ParsePolicy(std::string_view text, const std::string& name) {
     if (!value.ok()) return internal::At(name, node, value.error());
     if (Status s = keys.Set(key.str(), *value); !s.ok()) return internal::At(name, node, s.error());
   }
+  if (const auto layout = LayoutOf(policy); !layout.ok())
+    return Error{layout.error().code, name + ": " + layout.error().message};
   return policy;
 }
 
@@ -70,12 +123,14 @@ Status CheckOffer(const Policy& p, const Job& job) {
         "privacy.trust = \"central\": the server would see this client's updates without noise, and add the "
         "noise itself; refused by this client's policy (trusted_servers = [])");
   // More than any sensible job has; what a plan of it would cost to make.
-  constexpr std::size_t kMostRounds = 100000, kMostClients = 100000;
-  if (job.config.algorithm.rounds > kMostRounds || job.clients.size() > kMostClients)
+  constexpr std::size_t kMostRounds = 100000, kMostClients = 100000, kMostBoth = 100'000'000;
+  const std::size_t rounds = job.config.algorithm.rounds, clients = job.clients.size();
+  if (rounds > kMostRounds || clients > kMostClients || rounds * clients > kMostBoth)
     return Fail(Code::kBudget,
-                "the job has {} rounds and {} clients, and a client joins at most {} and {}; refused",
-                job.config.algorithm.rounds, job.clients.size(), kMostRounds, kMostClients);
-  return Ok{};
+                "the job has {} rounds and {} clients, and a client joins at most {} and {}, {} multiplied; "
+                "refused",
+                rounds, clients, kMostRounds, kMostClients, kMostBoth);
+  return CheckLayout(p, job);
 }
 
 Status CheckPolicy(const Policy& p, const Job& job, const Plan& plan) {

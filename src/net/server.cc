@@ -49,7 +49,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
         here_(job.clients.size()),
         waiting_(job.clients.size()),
         answering_(job.clients.size()),
-        answered_(job.clients.size()) {
+        answered_(job.clients.size()),
+        session_(job.clients.size()),
+        folder_(job.clients.size()) {
     counts_.clients = job.clients.size();
     counts_.rounds = job.config.algorithm.rounds;
   }
@@ -186,10 +188,14 @@ class Server final : public FederationServer, public v1::Federation::Service {
 
   // Whether an answer is one that a client pays for and keeps under the round's number.
   static bool Releases(bool last, std::uint32_t step) { return !last && (step == 0 || step >= kMaskInput); }
-  // A line a client: the round, and its name; durable when it returns.
+  // A line a client: the round, its name, and the folder its answers come from, "-" before there are any;
+  // durable when it returns.
   Status KeepAnswered() {
     const std::lock_guard one(file_mutex_);
     return WriteAnswered();
+  }
+  std::string Line(std::uint32_t round, std::uint32_t client, const std::string& folder) const {
+    return fmt::format("{} {} {}\n", round, job_.clients[client], folder.empty() ? "-" : folder);
   }
   Status WriteAnswered() {  // under file_mutex_
     if (o_.answered.empty()) return Ok{};
@@ -197,7 +203,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < answered_.size(); ++i)
-        text += fmt::format("{} {}\n", answered_[i], job_.clients[i]);
+        text += Line(answered_[i], static_cast<std::uint32_t>(i), folder_[i]);
     }
     TACIT_OK(WriteWhole(o_.answered, text));
     torn_ = false;
@@ -212,22 +218,32 @@ class Server final : public FederationServer, public v1::Federation::Service {
     TACIT_TRY(const std::string text, ReadWhole(o_.answered, 1 << 26));
     torn_ = !text.empty() && text.back() != '\n';
     std::istringstream lines(text.substr(0, text.rfind('\n') + 1));  // a line that was cut is none
-    std::uint32_t round = 0;
     const std::lock_guard lock(mutex_);
-    for (std::string name; lines >> round >> name;) {
-      const auto client = ClientOf(job_, name);
-      if (!client.ok() || round > job_.config.algorithm.rounds) break;
-      answered_[*client] = std::max(answered_[*client], round);
-    }
-    if (lines.eof()) return Ok{};
+    bool ok = true;
+    for (std::string line; ok && std::getline(lines, line);) ok = ReadLine(line);
+    if (ok) return Ok{};
     return Fail(Code::kMalformed, "{}: is not a list of the clients of this job; put it back, or remove it",
                 o_.answered.string());
   }
-  // That a client sends an answer to this round: it has paid for it, and it has left, whether or not it is
-  // counted. A client that lies shuts out itself.
-  Status NoteAnswer(std::uint32_t client, const v1::AnswerPart& part) {
+  bool ReadLine(const std::string& line) {  // with the mutex
+    std::istringstream words(line);
+    std::uint32_t round = 0;
+    std::string name, folder, more;
+    if (!(words >> round >> name >> folder) || words >> more) return false;
+    const auto client = ClientOf(job_, name);
+    const bool none = folder == "-" && round == 0;
+    if (!client.ok() || round > job_.config.algorithm.rounds || (!none && !IsHex(folder, kSessionPart)))
+      return false;
+    answered_[*client] = std::max(answered_[*client], round);
+    if (!none) folder_[*client] = folder;
+    return true;
+  }
+  // That a client sends an answer to this round, and from where: it has paid for it, and it has left, whether
+  // or not it is counted. A client that lies shuts out itself.
+  Status NoteAnswer(std::uint32_t client, const std::string& session, const v1::AnswerPart& part) {
     if (!Releases(part.last(), part.step()) || part.round() > job_.config.algorithm.rounds) return Ok{};
     const std::lock_guard one(file_mutex_);
+    const std::string folder = session.substr(0, kSessionPart);
     {
       const std::lock_guard lock(mutex_);
       if (answered_[client] >= part.round()) return Ok{};
@@ -235,12 +251,13 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!o_.answered.empty()) {
       if (torn_) TACIT_OK(WriteAnswered());  // a line that was cut is not gone on with
       std::ofstream file(o_.answered, std::ios::app);
-      file << fmt::format("{} {}\n", part.round(), job_.clients[client]) << std::flush;
+      file << Line(part.round(), client, folder) << std::flush;
       torn_ = !file.good();
       if (torn_) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
     }
     const std::lock_guard lock(mutex_);
     answered_[client] = part.round();  // nobody else changes it meanwhile
+    folder_[client] = folder;
     return Ok{};
   }
 
@@ -273,20 +290,59 @@ class Server final : public FederationServer, public v1::Federation::Service {
     client = *found;
     return grpc::Status::OK;
   }
+  // Two processes of one client would both release the rounds that they are asked for, if each has a folder
+  // of its own or they have copies of one. So the process that enrolled last is heard alone; it is asked, and
+  // let send, when no other one sends any more; and once an answer has come, nothing is heard but from the
+  // folder it came from.
+  static bool IsSession(const std::string& text) { return IsHex(text, 2 * kSessionPart); }
+  grpc::Status SessionOf(const ServerContext& call, std::string& session) const {
+    const auto said = call.client_metadata().find(kSessionKey);
+    if (said != call.client_metadata().end()) session.assign(said->second.data(), said->second.size());
+    if (IsSession(session)) return grpc::Status::OK;
+    return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "a call without a session; enrol first");
+  }
+  // With the mutex, as what follows.
+  grpc::Status Current(std::uint32_t client, const std::string& session) {
+    if (auto s = AtHome(client, session); !s.ok()) return s;
+    if (session_[client].empty()) session_[client] = session;  // of before this server was started anew
+    if (session_[client] == session) return grpc::Status::OK;
+    ++counts_.turned_away;
+    Log(fmt::format("refused {}: another process of it has enrolled since", job_.clients[client]));
+    return Refuse(grpc::StatusCode::PERMISSION_DENIED, "another process has joined as this client since");
+  }
+  grpc::Status AtHome(std::uint32_t client, const std::string& session) {
+    if (folder_[client].empty() || session.starts_with(folder_[client])) return grpc::Status::OK;
+    ++counts_.turned_away;
+    Log(fmt::format("refused {}: it has another folder than that of its answers", job_.clients[client]));
+    return Refuse(grpc::StatusCode::PERMISSION_DENIED,
+                  fmt::format("it has answers of this client up to round {} from another --state, and from "
+                              "this one the rounds would be released and paid anew; give that folder, or "
+                              "leave this job",
+                              answered_[client]));
+  }
+  bool OthersSend(std::uint32_t client, const std::string& session) const {
+    return std::any_of(uploads_.begin(), uploads_.end(),
+                       [&](const Upload& u) { return u.client == client && u.session != session; });
+  }
   struct Upload {
     ServerContext* call;
+    std::uint32_t client;
+    std::string session;
     steady_clock::time_point begun;
   };
   // One of the calls of a client that are open, of a kind.
   class Open {
    public:
-    // upload: ended if it takes too long; null: this call is none.
-    Open(Server& server, std::vector<int>& counts, std::uint32_t client, ServerContext* upload = nullptr)
+    // upload: ended if it takes too long, or another process of the client enrols; null: this call is none.
+    Open(Server& server, std::vector<int>& counts, std::uint32_t client, const std::string& session,
+         ServerContext* upload = nullptr)
         : server_(server), at_(counts[client]) {
       const std::lock_guard lock(server_.mutex_);
-      allowed_ = ++at_ <= kOpen;
-      if (upload != nullptr)
-        place_ = server_.uploads_.insert(server_.uploads_.end(), {upload, steady_clock::now()});
+      ++at_;
+      if (at_ > kOpen)
+        allowed_ = Refuse(grpc::StatusCode::UNAVAILABLE, "this client has calls open already; try again");
+      else if (allowed_ = server_.Current(client, session); allowed_.ok() && upload != nullptr)
+        Begin(upload, client, session);
     }
     ~Open() {
       const std::lock_guard lock(server_.mutex_);
@@ -295,12 +351,19 @@ class Server final : public FederationServer, public v1::Federation::Service {
     }
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
-    bool allowed() const { return allowed_; }
+    const grpc::Status& allowed() const { return allowed_; }
 
    private:
+    void Begin(ServerContext* upload, std::uint32_t client, const std::string& session) {
+      if (server_.OthersSend(client, session))
+        allowed_ = Refuse(grpc::StatusCode::UNAVAILABLE, "another process of this client sends; try again");
+      else
+        place_ =
+            server_.uploads_.insert(server_.uploads_.end(), {upload, client, session, steady_clock::now()});
+    }
     Server& server_;
     int& at_;
-    bool allowed_ = false;
+    grpc::Status allowed_ = grpc::Status::OK;
     std::optional<std::list<Upload>::iterator> place_;
   };
   // Ends uploads that take too long; with the mutex.
@@ -308,9 +371,6 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const auto now = steady_clock::now();
     for (const Upload& u : uploads_)
       if (now - u.begun > std::chrono::duration<double>(o_.upload)) u.call->TryCancel();
-  }
-  static grpc::Status TooMany() {
-    return Refuse(grpc::StatusCode::UNAVAILABLE, "this client has calls open already; try again");
   }
   grpc::Status OtherJob() const {
     return Refuse(grpc::StatusCode::FAILED_PRECONDITION, "the server runs another job now; join again");
@@ -326,11 +386,21 @@ class Server final : public FederationServer, public v1::Federation::Service {
     out->set_protocol(kProtocol);
     out->set_job(id_);
     out->set_toml(toml_);
+    const bool review = in->session().empty();
+    if (!review && !IsSession(in->session()))
+      return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "a session that is none");
     {
       const std::lock_guard lock(mutex_);
       out->set_answered(answered_[client]);
+      if (!review) {
+        if (auto s = AtHome(client, in->session()); !s.ok()) return s;
+        session_[client] = in->session();
+        for (const Upload& u : uploads_)
+          if (u.client == client && u.session != in->session()) u.call->TryCancel();
+      }
     }
-    Log(fmt::format("{} has read the job", job_.clients[client]));
+    asked_.notify_all();  // a process that waits with another session
+    Log(fmt::format("{} {}", job_.clients[client], review ? "has read the job" : "takes part"));
     return grpc::Status::OK;
   }
 
@@ -339,8 +409,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
     if (in->job() != id_) return OtherJob();
-    const Open open(*this, waiting_, client);
-    if (!open.allowed()) return TooMany();
+    std::string session;
+    if (auto s = SessionOf(*call, session); !s.ok()) return s;
+    const Open open(*this, waiting_, client, session);
+    if (!open.allowed().ok()) return open.allowed();
     v1::WorkPart part;
     std::shared_ptr<const std::string> frame;  // one for all clients, unless a part of it is a client's own
     std::string own;
@@ -349,13 +421,18 @@ class Server final : public FederationServer, public v1::Federation::Service {
       if (!here_[client]) ++counts_.seen;
       here_[client] = true;
       const auto until = steady_clock::now() + kWait;
-      while (!over_ && !closing_ && !Wanted(client) && steady_clock::now() < until && !call->IsCancelled())
-        asked_.wait_for(lock, kNotice);
-      if (Wanted(client)) {
+      const auto wanted = [&] { return Wanted(client) && !OthersSend(client, session); };
+      while (!over_ && !closing_ && !wanted() && session_[client] == session && steady_clock::now() < until &&
+             !call->IsCancelled())
+        asked_.wait_for(lock, Wanted(client) ? kPoll : kNotice);
+      if (auto s = Current(client, session); !s.ok()) return s;
+      if (wanted()) {
         part.set_kind(question_->last ? v1::WorkPart::LAST : v1::WorkPart::ROUND);
         part.set_round(question_->round);
         part.set_step(question_->step);
         part.set_question(Name(client));
+        if (!question_->counted.empty()) part.set_counted(question_->counted[PlaceOf(client)]);
+        part.set_answered(answered_[client]);
         frame = frame_;
         const auto bytes = Personal(client);
         own.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -363,6 +440,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
         part.set_kind(v1::WorkPart::OVER);
       }
     }
+    if (frame != nullptr)  // the list may have changed while it waited
+      if (auto s = NotRevoked(*call, client); !s.ok()) return s;
     if (!own.empty()) frame = std::make_shared<const std::string>(*frame + own);
     const std::size_t size = frame != nullptr ? frame->size() : 0;
     part.set_size(size);
@@ -384,8 +463,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
   // What this client alone is asked, after the frame.
   std::span<const std::byte> Personal(std::uint32_t client) const {
     if (question_->personal.empty()) return {};
+    return question_->personal[PlaceOf(client)];
+  }
+  std::size_t PlaceOf(std::uint32_t client) const {  // among those who are asked, as it is
     const auto place = std::lower_bound(question_->who.begin(), question_->who.end(), client);
-    return question_->personal[static_cast<std::size_t>(place - question_->who.begin())];
+    return static_cast<std::size_t>(place - question_->who.begin());
   }
   // The question's name for a client, by its content: a server that is restarted and asks the same takes the
   // answers that were on their way, and none to what it does not ask any more.
@@ -405,13 +487,16 @@ class Server final : public FederationServer, public v1::Federation::Service {
                       v1::AnswerReply*) override {
     std::uint32_t client = 0;
     if (auto s = Who(*call, client); !s.ok()) return s;
-    const Open open(*this, answering_, client, call);
-    if (!open.allowed()) return TooMany();
-    in->SendInitialMetadata();  // a client may wait for it, to see the certificate before it sends anything
+    std::string session;
+    if (auto s = SessionOf(*call, session); !s.ok()) return s;
+    const Open open(*this, answering_, client, session, call);
+    if (!open.allowed().ok()) return open.allowed();
+    call->AddInitialMetadata(kReadyKey, "1");
+    in->SendInitialMetadata();  // before this a client sends nothing
     v1::AnswerPart part;
     if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
     if (part.job() != id_) return OtherJob();
-    if (const Status kept = NoteAnswer(client, part); !kept.ok()) {
+    if (const Status kept = NoteAnswer(client, session, part); !kept.ok()) {
       Log(kept.error().message);
       return Refuse(grpc::StatusCode::UNAVAILABLE, "the server cannot keep what it is sent; try again");
     }
@@ -442,6 +527,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     } while (in->Read(&part));
     if (bytes.size() != size)
       return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, "the answer is shorter than it says");
+    if (auto s = NotRevoked(*call, client); !s.ok()) return s;
     return Take(client, number, std::move(bytes));
   }
 
@@ -450,13 +536,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (question_ == nullptr || number_ != number)
       return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
     const Question& q = *question_;  // Ask waits for readers before it goes
-    ++readers_;
-    lock.unlock();
-    Status fits = q.check(bytes);
-    if (fits.ok() && q.check_from) fits = q.check_from(client, bytes);
-    lock.lock();
-    --readers_;
-    changed_.notify_all();
+    const Status fits = [&] {
+      const Reading reading(*this, lock);
+      const Status all = q.check(bytes);
+      return all.ok() && q.check_from ? q.check_from(client, bytes) : all;
+    }();
     if (!fits.ok()) return Refused(client, grpc::StatusCode::INVALID_ARGUMENT, fits.error().message);
     if (question_ == nullptr || number_ != number)
       return Refused(client, grpc::StatusCode::ABORTED, "the round ended before the answer was whole");
@@ -466,6 +550,29 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (fresh) ++counts_.answers, counts_.bytes_in += at->second.size();
     changed_.notify_all();
     return grpc::Status::OK;
+  }
+  // The question is looked at without the mutex.
+  class Reading {
+   public:
+    Reading(Server& server, std::unique_lock<std::mutex>& lock) : server_(server), lock_(lock) {
+      ++server_.readers_;
+      lock_.unlock();
+    }
+    ~Reading() {
+      lock_.lock();
+      --server_.readers_;
+      server_.changed_.notify_all();
+    }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    Server& server_;
+    std::unique_lock<std::mutex>& lock_;
+  };
+  // Once more, for calls that have been open for a while.
+  grpc::Status NotRevoked(const ServerContext& call, std::uint32_t client) {
+    return o_.revocations.empty() ? grpc::Status::OK : Who(call, client);
   }
   grpc::Status Refused(std::uint32_t client, grpc::StatusCode code, const std::string& why) {
     ++counts_.refused;
@@ -497,6 +604,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
   std::vector<bool> told_, here_;  // by client: that it is over; has called
   std::vector<int> waiting_, answering_;  // and its open calls
   std::vector<std::uint32_t> answered_;  // and the last round that it has sent an answer to
+  std::vector<std::string> session_;  // and who enrolled last; empty: nobody has since the start
+  std::vector<std::string> folder_;  // and where its answers come from; empty: there are none
   std::list<Upload> uploads_;
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "experiment/job.h"
 #include "net/ca.h"
@@ -14,7 +15,16 @@
 
 namespace tacit {
 
-inline constexpr std::uint32_t kProtocol = 2;
+// Metadata of Next and Answer: the caller's session, as it was enrolled; and of the server's word that it is
+// ready for an answer, without which none is sent.
+inline constexpr char kSessionKey[] = "tacit-session", kReadyKey[] = "tacit-ready";
+// A session names the folder a client answers from and the process that does: as many hexadecimal digits
+// each.
+inline constexpr std::size_t kSessionPart = 32;
+inline bool IsHex(std::string_view text, std::size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+inline constexpr std::uint32_t kProtocol = 3;
 
 struct ServeOptions {
   std::string address = "127.0.0.1:0";           // port 0: any that is free

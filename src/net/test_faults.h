@@ -114,7 +114,7 @@ class NetworkFaults : public Federation {
   // In every round other 30 % of the clients are gone: cut off before they are asked, or with an answer that
   // they have computed and paid for and that does not come through. The model is that of a run in which
   // everybody answers and the server loses the same answers.
-  void Drop(std::size_t rounds, std::uint64_t seed) {
+  void Drop(std::size_t rounds, std::uint64_t seed, const std::string& algorithm = "dp-fedavg") {
     const auto files = WriteRows(60, 3, kMany);
     std::string names;
     for (std::size_t c = 0; c < kMany; ++c) names += fmt::format("{}\"d{}\"", c == 0 ? "" : ", ", c);
@@ -122,9 +122,9 @@ class NetworkFaults : public Federation {
         "data = {{ rows = 60, features = 3, row_norm = \"clip\" }}\n"
         "model = {{ l2 = 0.1 }}\n"
         "privacy = {{ epsilon = 2.0, unit = \"client\" }}\n"
-        "algorithm = {{ name = \"dp-fedavg\", rounds = {} }}\n"
+        "algorithm = {{ name = \"{}\", rounds = {} }}\n"
         "serve = {{ clients = [{}], deadline = 0.5, minimum = {} }}\n",
-        rounds, names, kMany - kAway);
+        algorithm, rounds, names, kMany - kAway);
     // Who is gone in a round, and whether after having answered.
     const auto gone = [seed](std::uint32_t round) {
       Stream coins({seed, Purpose::kTest, 0, round});

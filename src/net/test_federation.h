@@ -213,6 +213,12 @@ class Federation : public testing::Test {
   }
 
   static constexpr const char* kId = "0123456789abcdef0123456789abcdef";
+  // Of calls that are made by hand: folders, and the session of a process.
+  static constexpr const char* kHome = "11111111111111111111111111111111";
+  static constexpr const char* kElsewhere = "22222222222222222222222222222222";
+  static std::string SessionFrom(const std::string& folder, char process = 'a') {
+    return folder + std::string(kSessionPart, process);
+  }
   std::filesystem::path here_;
   std::atomic<bool> failed_ = false;
   double linger_ = 20;

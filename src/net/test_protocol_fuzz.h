@@ -119,11 +119,22 @@ class ProtocolFuzz : public NetworkFaults {
     }
 
    private:
+    std::string Session() {  // now and then of another folder or process, or none that could be
+      switch (coins_.Below(64)) {
+        case 0: return fmt::format("{:0{}x}", coins_(), 1 + coins_.Below(100));
+        case 1: return SessionFrom(kElsewhere);
+        default: return SessionFrom(kHome, coins_.Below(16) == 0 ? 'b' : 'a');
+      }
+    }
+    void AddSession(grpc::ClientContext& call) {
+      if (coins_.Below(32) != 0) call.AddMetadata(kSessionKey, Session());
+    }
     void Enrol() {
       grpc::ClientContext call;
       call.set_deadline(In(std::chrono::seconds(20)));
       v1::EnrolRequest request;
       request.set_protocol(coins_() % 2 == 0 ? kProtocol : static_cast<std::uint32_t>(coins_()));
+      if (coins_() % 2 != 0) request.set_session(coins_() % 8 != 0 ? Session() : Letters(coins_, 100));
       v1::EnrolReply reply;
       tally_.Count(stub_->Enrol(&call, request, &reply).error_code());
     }
@@ -131,6 +142,7 @@ class ProtocolFuzz : public NetworkFaults {
       grpc::ClientContext call;
       call.set_deadline(In(std::chrono::milliseconds(coins_.Below(400))));
       v1::NextRequest request;
+      AddSession(call);
       request.set_job(coins_() % 8 != 0 ? kId : Letters(coins_, 1 << 16));
       const auto stream = stub_->Next(&call, request);
       v1::WorkPart part;
@@ -142,6 +154,7 @@ class ProtocolFuzz : public NetworkFaults {
       grpc::ClientContext call;
       call.set_deadline(In(std::chrono::seconds(20)));
       v1::AnswerReply reply;
+      AddSession(call);
       const auto stream = stub_->Answer(&call, &reply);
       const std::string bytes = NoAnswer(coins_);
       v1::AnswerPart part;

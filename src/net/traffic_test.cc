@@ -333,6 +333,7 @@ TEST_F(Callers, CannotHoldUploadsOpen) {
   grpc::ClientContext looking;
   v1::NextRequest next;
   next.set_job(kId);
+  looking.AddMetadata(kSessionKey, SessionFrom(kHome));
   v1::WorkPart seen;
   const auto work = stub->Next(&looking, next);
   ASSERT_TRUE(work->Read(&seen));
@@ -352,6 +353,7 @@ TEST_F(Callers, CannotHoldUploadsOpen) {
   std::vector<v1::AnswerReply> replies(kCalls);
   std::vector<std::unique_ptr<grpc::ClientWriter<v1::AnswerPart>>> open;
   for (std::size_t k = 0; k < kCalls; ++k) {
+    calls[k].AddMetadata(kSessionKey, SessionFrom(kHome));
     open.push_back(stubs[k]->Answer(&calls[k], &replies[k]));
     open.back()->Write(part);
   }
@@ -364,6 +366,7 @@ TEST_F(Callers, CannotHoldUploadsOpen) {
     grpc::ClientContext call;
     v1::AnswerReply reply;
     const auto own = Stub(Who(name));
+    call.AddMetadata(kSessionKey, SessionFrom(kHome));
     const auto stream = own->Answer(&call, &reply);
     part.set_data("abcd");
     stream->Write(part);

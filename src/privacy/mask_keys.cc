@@ -40,7 +40,9 @@ void RandomBytes(std::span<std::byte> out) {
   TACIT_CHECK(RAND_priv_bytes(Out(out), static_cast<int>(out.size())) == 1);
 }
 
-Secret::~Secret() { OPENSSL_cleanse(at.data(), at.size()); }
+void Wipe(std::span<std::byte> bytes) { OPENSSL_cleanse(bytes.data(), bytes.size()); }
+
+Secret::~Secret() { Wipe(at); }
 
 Secret Secret::Random() {
   Secret s;

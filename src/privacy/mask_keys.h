@@ -15,6 +15,7 @@
 namespace tacit {
 
 void RandomBytes(std::span<std::byte>);  // stops the process where there are none
+void Wipe(std::span<std::byte>);  // whether or not anybody reads it after
 
 // 32 bytes that are wiped when they are no longer needed.
 class Secret {

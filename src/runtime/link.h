@@ -22,6 +22,8 @@ struct Question {
   std::uint32_t round = 0;                       // from 1
   bool last = false;                             // training is over: a farewell, after the last round
   std::span<const std::uint32_t> who;            // clients, ascending
+  // The last round in which an answer of who[i] was counted, 0: none; empty: the clients need not know.
+  std::span<const std::uint32_t> counted = {};
   std::span<const std::byte> frame;
   std::size_t most_bytes = 0;                    // of an answer
   // A round of several steps (mask_round.h): which one, from 1; 0: the round is one.
@@ -74,18 +76,19 @@ struct Farewell {
   }
 };
 
-// A client as the server knows it: the model it said it has.
+// A client as the server knows it: the model it said it has, and when it was counted last.
 struct FarClient {
   Vec x;
+  std::uint32_t counted = 0;
   View iterate() const { return x; }
-  auto State() { return std::tie(x); }
+  auto State() { return std::tie(x, counted); }
 };
 
 // All clients of a run, each somewhere else.
 struct FarCohort {
   Link& link;
   std::uint32_t count = 0;
-  std::vector<FarClient> clients = {};  // empty where the model is with the server
+  std::vector<FarClient> clients = {};  // empty where the model is with the server, and no client goes back
   std::span<const double> weights = {};  // of clients who trust the server; empty: 1 each
 };
 

@@ -246,7 +246,10 @@ Result<Bytes> MaskClient::Answer(std::uint32_t round, std::uint32_t step, std::s
     reply = copy(*next.reply);
   }
   if (step == 4) next.set = next.question, next.signature = next.reply;
-  TACIT_OK(keep_(Codec::Encode(next)));
+  Bytes kept = Codec::Encode(next);
+  const Status durable = keep_(kept);
+  Wipe(kept);
+  TACIT_OK(durable);
   at_ = std::move(next);
   return reply;
 }
@@ -255,7 +258,9 @@ Result<Octets> MaskClient::Keys(MaskState& s, std::span<const std::byte>) const 
   const KeyPair letters = KeyPair::Make(), masks = KeyPair::Make();
   const Secret seed = Secret::Random();
   Octets& secrets = s.secrets.Mutable();
+  Wipe(std::as_writable_bytes(std::span(secrets)));
   secrets.clear();
+  secrets.reserve(3 * Secret::kSize);
   for (const Secret* one : {&letters.secret, &masks.secret, &seed})
     for (const std::byte b : one->at) secrets.push_back(static_cast<std::uint8_t>(b));
   KeysAnswer a;
@@ -275,6 +280,8 @@ Result<Octets> MaskClient::Shares(MaskState& s, std::span<const std::byte> quest
   if (*list.attempt != *s.attempt || !IsSet(ids, quorum_.clients) || !Has(ids, id_) ||
       list.keys->size() != ids.size() * kKeys || list.certificate_lengths->size() != ids.size() ||
       list.signature_lengths->size() != ids.size() ||
+      std::any_of(list.certificate_lengths->begin(), list.certificate_lengths->end(),
+                  [](std::uint32_t n) { return n > kMostCertificate; }) ||
       !Cut(*list.certificates, *list.certificate_lengths, certificates) ||
       !Cut(*list.signatures, *list.signature_lengths, signatures))
     return NoQuestion();
@@ -309,11 +316,13 @@ Result<Octets> MaskClient::Shares(MaskState& s, std::span<const std::byte> quest
     std::copy(of_seed[i].at.begin(), of_seed[i].at.end(), pair.begin() + kShareWords);
     if (i == own) {
       s.own.Mutable().assign(pair.begin(), pair.end());
+      Wipe(std::as_writable_bytes(std::span(pair)));
       continue;
     }
     const Text text = LetterText(notary_, *s.round, *s.attempt, id_, ids[i]);
     TACIT_TRY(const Secret key, LetterKey(letters, KeyAt(*list.keys, i, 0), text));
     const Octets sealed = Plain(Encrypt(key, std::as_bytes(std::span(pair)), text));
+    Wipe(std::as_writable_bytes(std::span(pair)));
     a.sealed.Mutable().insert(a.sealed.Mutable().end(), sealed.begin(), sealed.end());
   }
   s.keyed = list.ids;
@@ -339,6 +348,7 @@ Result<Bytes> MaskClient::Cover(MaskState& s, std::span<const std::byte> questio
   if (ids.size() < quorum_.minimum) return TooFew("with shares", ids.size(), quorum_.minimum);
   const Secret secret = SecretAt(*s.secrets, 0), masks = SecretAt(*s.secrets, 1);
   std::vector<std::uint64_t> shares;
+  shares.reserve(ids.size() * kPair);  // never in two places
   std::vector<Mask> cover = {{SelfMask(notary_, *s.round, *s.attempt, SecretAt(*s.secrets, 2)), false}};
   std::size_t at = 0;
   for (const std::uint32_t other : ids) {
@@ -349,7 +359,7 @@ Result<Bytes> MaskClient::Cover(MaskState& s, std::span<const std::byte> questio
     const std::size_t place = PlaceIn(*s.keyed, other);
     const Text text = LetterText(notary_, *s.round, *s.attempt, other, id_);
     TACIT_TRY(const Secret key, LetterKey(secret, KeyAt(*s.keys, place, 0), text));
-    const auto plain = Decrypt(key, Raw(*letters.sealed).subspan(kSealed * at++, kSealed), text);
+    auto plain = Decrypt(key, Raw(*letters.sealed).subspan(kSealed * at++, kSealed), text);
     if (!plain.ok())
       return Fail(
           Code::kMalformed,
@@ -358,6 +368,7 @@ Result<Bytes> MaskClient::Cover(MaskState& s, std::span<const std::byte> questio
     const std::size_t before = shares.size();
     shares.resize(before + kPair);
     std::memcpy(shares.data() + before, plain->data(), kPair * sizeof(std::uint64_t));
+    Wipe(*plain);
     TACIT_TRY(const Mask mask,
               PairMask(notary_, *s.round, *s.attempt, id_, masks, other, KeyAt(*s.keys, place, 1)));
     cover.push_back(mask);
@@ -366,7 +377,8 @@ Result<Bytes> MaskClient::Cover(MaskState& s, std::span<const std::byte> questio
   TACIT_TRY(m.update, input(down));
   m.update.Cover(cover);
   s.sharing = letters.ids;
-  s.shares.Mutable() = std::move(shares);
+  s.shares.Mutable().swap(shares);
+  Wipe(std::as_writable_bytes(std::span(shares)));  // of an earlier answer to the same
   return Codec::Encode(m);
 }
 

@@ -53,6 +53,15 @@ struct MaskedMessage {
 using Octets = std::vector<std::uint8_t>;
 // What it takes to know a round again. It holds keys, so the file is its owner's alone.
 struct MaskState {
+  MaskState() = default;
+  MaskState(const MaskState&) = default;
+  MaskState& operator=(MaskState from);  // what was here is wiped with it
+  ~MaskState() {
+    Wipe(std::as_writable_bytes(std::span(secrets.Mutable())));
+    Wipe(std::as_writable_bytes(std::span(own.Mutable())));
+    Wipe(std::as_writable_bytes(std::span(shares.Mutable())));
+  }
+
   Public<std::uint32_t> round, step;  // the last that was answered
   Public<Octets> attempt, question, reply;  // question: SHA-256; reply: not of step 3
   Public<Octets> set, signature;  // question and reply of step 4
@@ -67,6 +76,11 @@ struct MaskState {
                     keys, lengths, certificates, transcript, own, shares);
   }
 };
+inline MaskState& MaskState::operator=(MaskState from) {
+  auto here = Fields(), there = from.Fields();
+  here.swap(there);
+  return *this;
+}
 
 class MaskClient {
  public:

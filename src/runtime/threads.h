@@ -198,16 +198,23 @@ class ThreadRuntime {
                     "the same job and version");
       return Ok{};
     };
-    std::vector<std::uint32_t> ids;
+    std::vector<std::uint32_t> ids, counted;
     std::vector<Bytes> answers;
+    std::uint32_t now = 0;
     return Loop(
         server, watcher,
         [&](std::uint32_t round) -> Result<std::size_t> {
+          now = round;
           ids.resize(who.Begin(round));
           for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = who.Id(i);
+          if constexpr (GoesBack<typename A::Client>) {
+            counted.resize(ids.size());
+            for (std::size_t i = 0; i < ids.size(); ++i) counted[i] = far.clients[ids[i]].counted;
+          }
           const Bytes frame = Codec::Encode(down_);
           TACIT_OK(far.link.Ask({.round = round,
                                  .who = ids,
+                                 .counted = counted,
                                  .frame = frame,
                                  .most_bytes = MostBytes(lengths, own),
                                  .check = [&](auto bytes) -> Status {
@@ -227,6 +234,7 @@ class ThreadRuntime {
           TACIT_TRY(Reply<A> reply, open(ids[i], answers[i]));
           lane.up = std::move(reply.up);
           if (own != 0) far.clients[ids[i]].x = *reply.iterate;
+          if constexpr (GoesBack<typename A::Client>) far.clients[ids[i]].counted = now;
           return Ok{};
         },
         [&](typename A::Down& down, RoundReport& report) -> Status {
