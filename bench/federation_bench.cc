@@ -149,9 +149,12 @@ int ServeEcho(const Shape& s, std::size_t bytes, int out, int in) {
 int ServeTacit(const Shape& s, const std::string& name, int out) {
   auto job = LoadJob(s.home / "job.toml", {});
   TACIT_CHECK(job.ok());
-  auto server = FederationServer::Start(
-      *job, std::string(32, 'a'),
-      {.address = "127.0.0.1:0", .identity = Who(s, "server"), .revocations = {}, .log = {}});
+  auto server = FederationServer::Start(*job, std::string(32, 'a'),
+                                        {.address = "127.0.0.1:0",
+                                         .identity = Who(s, "server"),
+                                         .revocations = s.home / "ca" / "crl.pem",
+                                         .answered = s.home / (name + ".answered"),
+                                         .log = {}});
   TACIT_CHECK(server.ok());
   Say(out, {(*server)->port(), 0});
   TrainHooks hooks;

@@ -119,5 +119,7 @@ extern const char* const kExitCodes;
 
 // The first Ctrl-C sets the flag, the second ends the process.
 const std::atomic<bool>& InterruptFlag();
+// The same, for services: SIGTERM sets it, too.
+const std::atomic<bool>& ServiceFlag();
 
 }  // namespace tacit::cli

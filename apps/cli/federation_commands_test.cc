@@ -102,6 +102,32 @@ class Commands : public ProcessFederation {
     ::close(listener);
     EXPECT_NE(Said(0).find("cannot be reached"), std::string::npos) << Said(0);
   }
+  // SIGTERM, as of a service's manager: the round is given its time, a second one is not waited for.
+  void Terminated() {
+    for (const bool twice : {false, true}) {
+      const std::filesystem::path at = home_ / (twice ? "twice" : "once");
+      std::filesystem::create_directories(at);
+      const int port = FreePort();
+      const pid_t server = Start(at, kServer, port, {}, {"--drain", twice ? "1000" : "0.5"});
+      const auto said = [&](const std::string& name) {
+        const auto log = ReadWhole(at / (name + ".log"));
+        return log.ok() ? *log : "";
+      };
+      const pid_t client = Start(at, 0, port);
+      for (int i = 0; i < 6000 && said("c0").find("joined") == std::string::npos; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ::kill(server, SIGTERM);
+      if (twice) {
+        for (int i = 0; i < 6000 && said("server").find("stopping") == std::string::npos; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        ::kill(server, SIGTERM);
+      }
+      EXPECT_EQ(Ends(server), twice ? -1 : 130) << said("server");
+      EXPECT_NE(said("server").find("stopping when round 1 is over"), std::string::npos) << said("server");
+      ::kill(client, SIGTERM);
+      EXPECT_EQ(Ends(client), 130) << said("c0");
+    }
+  }
   void AListThatIsNone() {
     for (const std::size_t who : {std::size_t{0}, kServer}) {
       EXPECT_EQ(Ends(Start(home_, who, FreePort(), {}, {"--crl", (home_ / "nowhere.pem").string()})),
@@ -151,6 +177,7 @@ TEST(FederationCommands, ConnectionsWithoutACertificateEndNobody) { Commands().F
 TEST(FederationCommands, AReviewWithoutAServerSaysSoSoon) { Commands().AReviewOfNobody(); }
 TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().AReviewOfTheSilent(); }
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
+TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
 
 }  // namespace

@@ -26,10 +26,13 @@ class KilledFederation : public ProcessFederation {
                    [&](const std::vector<pid_t>& pid) {
                      std::this_thread::sleep_for(std::chrono::milliseconds(coins() % 400));
                      const std::size_t victim = coins() % (kClients + 1);
-                     if (made < kills && pid[victim] > 0 && ::kill(pid[victim], SIGKILL) == 0) ++made;
+                     if (made < kills && pid[victim] > 0) ::kill(pid[victim], SIGKILL);
                    },
-               .survives = [](std::size_t,
-                              int state) { return WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL; }});
+               .survives = [&](std::size_t, int state) {  // not of who had ended before it was hit
+                 const bool killed = WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL;
+                 made += killed ? 1 : 0;
+                 return killed;
+               }});
       CheckEnd(at, *alone);
     }
     std::cout << fmt::format("survived: {} kills\n", made);

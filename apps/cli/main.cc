@@ -22,16 +22,18 @@ const char* const kExitCodes =
     "  6    disk, network or database failed\n"
     "  7    a valid request that this build or this combination cannot serve\n"
     "  8    a certificate or a signature does not hold\n"
-    "  130  interrupted by Ctrl-C; what was done is kept and certified\n";
+    "  130  interrupted by Ctrl-C (serve, join and peer: or by SIGTERM); what was done is kept and "
+    "certified\n";
 
 namespace {
 
-std::atomic<bool> interrupted = false;
+std::atomic<bool> interrupted = false, service = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
 void OnInterrupt(int) {
   interrupted.store(true);
-  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);  // the next one ends the process
+  if (service.load()) std::signal(SIGTERM, SIG_DFL);
 }
 
 // An error may quote what others said, a file or a server: its lines stay, and nothing that a terminal obeys.
@@ -194,6 +196,11 @@ bool Invocation::aside() const { return ranks != nullptr && !ranks->first(); }
 const std::atomic<bool>& InterruptFlag() {
   std::signal(SIGINT, OnInterrupt);
   return interrupted;
+}
+const std::atomic<bool>& ServiceFlag() {
+  service.store(true);
+  std::signal(SIGTERM, OnInterrupt);
+  return InterruptFlag();
 }
 
 std::vector<const CLI::App*> VerbsOf(const CLI::App& app) {

@@ -65,6 +65,7 @@ struct IdentityArguments {
 
 struct ServeArguments {
   std::string job, listen, folder, revocations, metrics;
+  double drain = 10;
   IdentityArguments identity;
 };
 
@@ -136,7 +137,8 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
                                                        {.address = a.listen,
                                                         .identity = identity,
                                                         .revocations = a.revocations,
-                                                        .stop = &InterruptFlag(),
+                                                        .stop = &ServiceFlag(),
+                                                        .drain = a.drain,
                                                         .answered = folder / "answered",
                                                         .before = say_where,
                                                         .log = [&](const std::string& line) { log(line); }}));
@@ -167,7 +169,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
     return 0;
   }
   TrainHooks hooks;
-  hooks.interrupt = &InterruptFlag();
+  hooks.interrupt = &ServiceFlag();
   hooks.progress = [&](const Progress& p) {
     if (p.metrics != nullptr) log(fmt::format("round {} of {} done", p.round, p.rounds));
   };
@@ -197,7 +199,7 @@ struct Terms {
     verb->add_option(
             "--policy", policy,
             "file with max_epsilon, max_delta, replayable, paper, masked, colluding, trusted_servers, unit, "
-            "adjacency")
+            "adjacency, layout")
         ->type_name("FILE.toml");
     verb->add_flag("--allow-replayable", replayable,
                    "join jobs whose noise everybody knows: for tests, without privacy");
@@ -298,7 +300,7 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
   o.state = a.terms.state;
   o.ledger = a.terms.ledger;
   o.patience = a.patience;
-  o.stop = &InterruptFlag();
+  o.stop = &ServiceFlag();
   TACIT_TRY(o.policy, a.terms.Agreed());
   TACIT_TRY(o.identity, a.identity.Read());
   Log log(common);
@@ -333,7 +335,7 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
   o.ledger = a.terms.ledger;
   o.patience = a.patience;
   o.linger = a.linger;
-  o.stop = &InterruptFlag();
+  o.stop = &ServiceFlag();
   TACIT_TRY(o.policy, a.terms.Agreed());
   TACIT_TRY(o.identity, a.identity.Read());
   TACIT_TRY(const Plan plan, PlanOf(o.job));
@@ -380,6 +382,12 @@ void AddServe(CLI::App& app, Invocation& run) {
   verb->add_option("--metrics", a->metrics,
                    "serve /health and /metrics (Prometheus) at this port of the machine")
       ->type_name("HOST:PORT");
+  verb->add_option("--drain", a->drain,
+                   "seconds that clients have to end the round after Ctrl-C or SIGTERM; the next one ends it "
+                   "at once")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str()
+      ->type_name("SECONDS");
   verb->add_option("--folder", a->folder, "folder of the run; default: the job's name in experiment.output")
       ->type_name("DIR");
   verb->callback([a, &run] { run.action = [a, &run] { return Serve(run.common, *a); }; });

@@ -26,13 +26,14 @@ bool SyncFolder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path file, std::filesystem::path draft, int fd)
-    : file_(std::move(file)), draft_(std::move(draft)), fd_(fd) {}
+AtomicFile::AtomicFile(std::filesystem::path file, std::filesystem::path draft, int fd, Access access)
+    : file_(std::move(file)), draft_(std::move(draft)), fd_(fd), access_(access) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : file_(std::move(other.file_)),
       draft_(std::move(other.draft_)),
       fd_(std::exchange(other.fd_, -1)),
+      access_(other.access_),
       buffer_(std::move(other.buffer_)) {}
 
 AtomicFile::~AtomicFile() {
@@ -46,7 +47,7 @@ Result<AtomicFile> AtomicFile::Create(const std::filesystem::path& file, Access 
   draft += ".draft";
   const int fd = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
                         access == Access::kOwnerOnly ? 0600 : 0666);
-  AtomicFile out(file, draft, fd);
+  AtomicFile out(file, draft, fd, access);
   if (fd < 0) return out.Trouble();
   // A draft that a crash left behind keeps its mode when it is opened again.
   if (access == Access::kOwnerOnly && ::fchmod(fd, 0600) != 0) return out.Trouble();
@@ -70,6 +71,7 @@ Status AtomicFile::Flush() {
     if (n <= 0) return Trouble();
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
+  if (access_ == Access::kOwnerOnly) ::explicit_bzero(buffer_.data(), buffer_.size());
   buffer_.clear();
   return Ok{};
 }

@@ -23,12 +23,13 @@ class AtomicFile {
   Status Commit();
 
  private:
-  AtomicFile(std::filesystem::path file, std::filesystem::path draft, int fd);
+  AtomicFile(std::filesystem::path file, std::filesystem::path draft, int fd, Access);
   Status Flush();
   Error Trouble() const;
   std::filesystem::path file_, draft_;
   int fd_ = -1;
-  std::string buffer_;
+  Access access_;
+  std::string buffer_;  // wiped where the file is the owner's alone
 };
 
 // A folder is one process's at a time; a process that is gone holds nothing.

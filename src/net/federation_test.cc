@@ -277,6 +277,7 @@ TEST_F(Wire, HearsTheProcessThatEnrolledLast) {
   // Its answers come from there; nothing is heard from elsewhere, whoever enrolls.
   EXPECT_EQ(Enrol("c0", first), StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Answer("c0", answer, {.session = first}), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Enrol("c0", SessionFrom(kElsewhere, 'a')), StatusCode::PERMISSION_DENIED);  // of before
   EXPECT_EQ(Enrol("c0", SessionFrom(kElsewhere, 'c')), StatusCode::OK);
   EXPECT_EQ(Answer("c1", answer, {}), StatusCode::OK);
 }
@@ -810,6 +811,56 @@ TEST_F(Federation, OfTwoProcessesWithCopiesOfAFolderTheLastIsHeard) {
   };
   EXPECT_EQ(rounds("state-c0"), 1u);
   EXPECT_EQ(rounds("copy"), 6u);
+}
+
+// Who is told to stop finishes its round, if those who are missing come in time.
+TEST_F(Federation, AServerThatIsToStopEndsItsRound) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  std::atomic<bool> stop = false, pause = false;
+  const auto start = [&](double drain) {
+    return FederationServer::Start(job, kId,
+                                   {.address = "127.0.0.1:0",
+                                    .identity = Who("server"),
+                                    .revocations = {},
+                                    .stop = &stop,
+                                    .drain = drain,
+                                    .answered = here_ / "answered",
+                                    .before = {},
+                                    .log = {}});
+  };
+  TrainHooks hooks;
+  hooks.interrupt = &stop;
+  const auto answer = [&](const char* name, int port) {
+    JoinOptions o = Joining(name, port, files[name[1] == '0' ? 0 : 1]);
+    o.stop = &pause;
+    o.log = [&](const std::string& line) { pause = pause || line.starts_with("round"); };
+    EXPECT_TRUE(Join(o).ok());
+    pause = false;
+  };
+  std::optional<Result<RunResult>> run;
+  {
+    auto server = start(60);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    std::jthread coordinator([&] { run = Coordinate(job, **server, here_ / "server", hooks); });
+    answer("c0", (*server)->port());
+    stop = true;
+    answer("c1", (*server)->port());
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_TRUE((*run)->interrupted);
+  EXPECT_EQ((*run)->rounds_done, 1u);
+  stop = false;
+  {  // and nobody is waited for beyond that
+    auto server = start(0.2);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    std::jthread coordinator([&] { run = Coordinate(job, **server, here_ / "server", hooks); });
+    answer("c0", (*server)->port());
+    stop = true;
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_TRUE((*run)->interrupted);
+  EXPECT_EQ((*run)->rounds_done, 1u);
 }
 
 // A process may die when its answer is durable and the ledger has not counted it yet. The next one sends that

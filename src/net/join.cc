@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <sstream>
 #include <thread>
 
 #include <federation.grpc.pb.h>
@@ -51,17 +52,32 @@ std::string NewName() {
   RandomBytes(bits);
   return Hex(bits);
 }
-// Under the folder's lock: by which a server knows whether answers come from one folder.
-Result<std::string> NameOf(const fs::path& folder) {
+struct Place {  // where a client answers from
+  std::string name;
+  std::uint32_t starts = 0;  // how many processes have begun there, with this one
+};
+// Under the folder's lock. File `name`: the folder's name, and the starts.
+Result<Place> PlaceOf(const fs::path& folder) {
   const fs::path file = folder / "name";
-  const auto kept = ReadWhole(file, 1 << 10);
-  if (!kept.ok() && kept.error().code != Code::kNotFound) return kept.error();
-  const std::string name = kept.ok() ? kept->substr(0, kept->find('\n')) : NewName();
-  if (!IsHex(name, kSessionPart))
-    return Fail(Code::kMalformed, "{}: is not the name of a folder, 32 hexadecimal digits; put it back",
+  std::error_code ec;
+  Place place;
+  if (fs::exists(file, ec)) {
+    TACIT_TRY(const std::string kept, ReadWhole(file, 1 << 10));
+    std::istringstream words(kept);
+    if (!(words >> place.name >> place.starts) || !IsHex(place.name, kSessionPart))
+      return Fail(Code::kMalformed,
+                  "{}: is not the name of a folder, 32 hexadecimal digits and a number; put it back",
+                  file.string());
+  } else if (fs::exists(folder / "checkpoint", ec)) {
+    return Fail(Code::kNotFound,
+                "{}: is gone, and the server knows the answers in this folder by it; put it back",
                 file.string());
-  if (!kept.ok()) TACIT_OK(WriteWhole(file, name + "\n"));
-  return name;
+  } else {
+    place.name = NewName();
+  }
+  ++place.starts;
+  TACIT_OK(WriteWhole(file, fmt::format("{} {}\n", place.name, place.starts)));
+  return place;
 }
 
 // Calls to one server. A call that the network loses is made again, after a while that grows; one that the
@@ -75,18 +91,18 @@ class Line {
     Connect();
   }
 
-  // folder: which this client answers from, by its name; empty: to read the job alone, beside a process of
-  // this client that may take part.
-  Result<v1::EnrolReply> Enrol(const std::string& folder = "") {
+  // place: without a name to read the job alone, beside a process of this client that may take part.
+  Result<v1::EnrolReply> Enrol(const Place& place = {}) {
     v1::EnrolReply reply;
-    if (!folder.empty()) session_ = folder + process_;
+    if (!place.name.empty())
+      session_ = fmt::format("{}{:08x}{}", place.name, place.starts, process_.substr(kStartDigits));
     // Whoever takes a connection and says nothing is waited for no longer than patience lasts.
     const std::chrono::milliseconds within(static_cast<long>(1000 * std::clamp(o_.patience, 5.0, 60.0)));
     TACIT_OK(Again(
         [&](grpc::ClientContext& call, Status& believed) {
           v1::EnrolRequest request;
           request.set_protocol(kProtocol);
-          if (!folder.empty()) request.set_session(session_);
+          if (!place.name.empty()) request.set_session(session_);
           const grpc::Status done = stub_->Enrol(&call, request, &reply);
           names_.clear();
           if (const auto server = call.auth_context(); done.ok() && server != nullptr)
@@ -156,7 +172,6 @@ class Line {
         else
           stream->WritesDone();
         const grpc::Status ended = stream->Finish();  // why the server refuses, or that the call has failed
-        counted = ended.error_code() != grpc::StatusCode::ABORTED;
         return ended.ok() ? grpc::Status::CANCELLED : ended;
       }
       v1::AnswerPart part;
@@ -400,8 +415,8 @@ Result<Joined> Join(const JoinOptions& o) {
     const auto known = [&](std::uint32_t answered) { return elsewhere(site.round(), answered); };
     TACIT_OK(known(offer.answered));
     // From here on another process of this client is not heard any more.
-    TACIT_TRY(const std::string name, NameOf(joined.folder));
-    TACIT_TRY(const v1::EnrolReply begun, line.Enrol(name));
+    TACIT_TRY(const Place at, PlaceOf(joined.folder));
+    TACIT_TRY(const v1::EnrolReply begun, line.Enrol(at));
     if (begun.job() != offer.id)
       return Fail(Code::kInterrupted, "{}: has begun another job meanwhile; join again", o.server);
     TACIT_OK(known(begun.answered()));

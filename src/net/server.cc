@@ -126,7 +126,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     Status done = Ok{};
     while (answers_.size() < q.who.size()) {
       EndSlowUploads();
-      if (o_.stop != nullptr && o_.stop->load()) {
+      if (o_.stop != nullptr && o_.stop->load() && Drained(q)) {
         done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
         break;
       }
@@ -184,6 +184,16 @@ class Server final : public FederationServer, public v1::Federation::Service {
  private:
   void Log(const std::string& line) const {
     if (o_.log) o_.log(line);
+  }
+  // Whether a question is not waited for any longer, once the server is to stop.
+  bool Drained(const Question& q) {
+    const auto now = steady_clock::now();
+    if (!drain_) {
+      drain_ = now + std::chrono::milliseconds(static_cast<long>(1000 * o_.drain));
+      if (o_.drain > 0)
+        Log(fmt::format("stopping when round {} is over, or in {:g} s; again: at once", q.round, o_.drain));
+    }
+    return now >= *drain_;
   }
 
   // Whether an answer is one that a client pays for and keeps under the round's number.
@@ -258,6 +268,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const std::lock_guard lock(mutex_);
     answered_[client] = part.round();  // nobody else changes it meanwhile
     folder_[client] = folder;
+    if (!session_[client].starts_with(folder)) session_[client] = session;  // who enrolled since is not heard
     return Ok{};
   }
 
@@ -305,10 +316,18 @@ class Server final : public FederationServer, public v1::Federation::Service {
   grpc::Status Current(std::uint32_t client, const std::string& session) {
     if (auto s = AtHome(client, session); !s.ok()) return s;
     if (session_[client].empty()) session_[client] = session;  // of before this server was started anew
-    if (session_[client] == session) return grpc::Status::OK;
+    return session_[client] == session ? grpc::Status::OK : Replaced(client);
+  }
+  grpc::Status Replaced(std::uint32_t client) {
     ++counts_.turned_away;
     Log(fmt::format("refused {}: another process of it has enrolled since", job_.clients[client]));
     return Refuse(grpc::StatusCode::PERMISSION_DENIED, "another process has joined as this client since");
+  }
+  // A call of a process that is gone may come after its successor's.
+  static bool Before(const std::string& session, const std::string& other) {
+    const auto folder = [](std::string_view s) { return s.substr(0, kSessionPart); };
+    const auto start = [](std::string_view s) { return s.substr(kSessionPart, kStartDigits); };
+    return !other.empty() && folder(session) == folder(other) && start(session) < start(other);
   }
   grpc::Status AtHome(std::uint32_t client, const std::string& session) {
     if (folder_[client].empty() || session.starts_with(folder_[client])) return grpc::Status::OK;
@@ -394,12 +413,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
       out->set_answered(answered_[client]);
       if (!review) {
         if (auto s = AtHome(client, in->session()); !s.ok()) return s;
+        if (Before(in->session(), session_[client])) return Replaced(client);
         session_[client] = in->session();
         for (const Upload& u : uploads_)
           if (u.client == client && u.session != in->session()) u.call->TryCancel();
       }
     }
-    asked_.notify_all();  // a process that waits with another session
     Log(fmt::format("{} {}", job_.clients[client], review ? "has read the job" : "takes part"));
     return grpc::Status::OK;
   }
@@ -607,6 +626,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   std::vector<std::string> session_;  // and who enrolled last; empty: nobody has since the start
   std::vector<std::string> folder_;  // and where its answers come from; empty: there are none
   std::list<Upload> uploads_;
+  std::optional<steady_clock::time_point> drain_;  // the end of the last question
 };
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace tacit {
 // ready for an answer, without which none is sent.
 inline constexpr char kSessionKey[] = "tacit-session", kReadyKey[] = "tacit-ready";
 // A session names the folder a client answers from and the process that does: as many hexadecimal digits
-// each.
-inline constexpr std::size_t kSessionPart = 32;
+// each, of the latter the first eight how many processes there were in the folder before.
+inline constexpr std::size_t kSessionPart = 32, kStartDigits = 8;
 inline bool IsHex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
@@ -31,6 +31,7 @@ struct ServeOptions {
   Identity identity;
   std::filesystem::path revocations;             // crl.pem; empty: none
   const std::atomic<bool>* stop = nullptr;       // set: a question that waits ends, kInterrupted
+  double drain = 0;  // but has so many seconds more for those who are not there yet
   // File: the last round that each client has sent an answer to, counted or not, kept before it hears so:
   // survives a kill at once, and a power cut when the round is over. Empty: none.
   std::filesystem::path answered = {};

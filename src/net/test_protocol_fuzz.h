@@ -123,7 +123,8 @@ class ProtocolFuzz : public NetworkFaults {
       switch (coins_.Below(64)) {
         case 0: return fmt::format("{:0{}x}", coins_(), 1 + coins_.Below(100));
         case 1: return SessionFrom(kElsewhere);
-        default: return SessionFrom(kHome, coins_.Below(16) == 0 ? 'b' : 'a');
+        case 2: return SessionFrom(kHome).replace(kSessionPart + kStartDigits, 1, "b");
+        default: return SessionFrom(kHome);
       }
     }
     void AddSession(grpc::ClientContext& call) {

@@ -19,6 +19,10 @@ namespace tacit {
 inline constexpr std::size_t kShareWords = 5;
 struct SecretShare {
   std::array<std::uint64_t, kShareWords> at{};
+  SecretShare() = default;
+  SecretShare(const SecretShare&) = default;
+  SecretShare& operator=(const SecretShare&) = default;
+  ~SecretShare() { Wipe(std::as_writable_bytes(std::span(at))); }
   bool operator==(const SecretShare&) const = default;
 };
 struct HeldShare {
