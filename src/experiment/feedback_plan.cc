@@ -524,14 +524,20 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   AddTheory(c, theory, p, f);
   if (theory.mu > 0 && !exposed) {
     const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
-    // Of a noiseless state's noise the server keeps what was sent, times β̂. A mirrored state forgets it where
-    // every client sends every coordinate in every round; otherwise it stays for longer, and how long is not
-    // known in advance.
+    // Of a noiseless state's noise the server keeps what was sent, times β̂: all of it where it comes after
+    // the compressor, and before one that keeps every coordinate. What Top-K keeps of it depends on the
+    // differences; what has the variance κV_t, or a radius that follows the iterates, on the run. A mirrored
+    // state forgets noise where every client sends every coordinate in every round; otherwise it stays for
+    // longer, and how long is not known in advance.
     const double rate = p.expected() / n;
-    if (f.state == "noiseless")
+    const bool keeps_all = std::holds_alternative<All>(f.compressor.selection()) &&
+                           std::holds_alternative<Floats>(f.compressor.values());
+    const bool printed_first = design == FeedbackDesign::kPrinted && f.noise_first;
+    const bool by_the_run = f.schedule == "lyapunov" || f.follow > 0;
+    if (f.state == "noiseless" && !by_the_run && (keeps_all || !printed_first))
       f.floor = AccumulatedFloor(rate * f.mixing * f.mixing * variances, d, n, theory.mu);
-    else if (certified && rate == 1 && std::holds_alternative<All>(f.compressor.selection()) &&
-             std::holds_alternative<Floats>(f.compressor.values()))  // for the optimal split MirroredFloor
+    else if (f.state == "mirrored" && certified && rate == 1 &&
+             keeps_all)  // for the optimal split MirroredFloor
       f.floor =
           gamma.back() * gamma.back() * d / n *
           std::accumulate(p.schedule.begin(), p.schedule.end(), 0.0, [&](double sum, const PlannedRound& r) {
