@@ -86,17 +86,23 @@ TEST(Ef21Theory, PrintedConditionsOnTheRounds) {
   const double a = 4 * 101 / 20.0 * std::pow(1 + std::sqrt(0.9), 2), c1 = 1 / (4 * std::log(1e5));
   const double common = c1 * a * 1e4 / 200 * (1 + gamma + 20 * 42 * gamma * gamma) / (1 - y / 2);
   const double beta = 4e-4 * std::log(101.0);
-  Near(t.PrintedRounds(gamma, p),
-       common * (8 * (1 - y / 4) / y + 16 * beta * (1 - y / 2) * (1 - y / 4) / (y * y)) - 1, 1e-12);
+  const double sums = 8 * (1 - y / 4) / y + 16 * beta * (1 - y / 2) * (1 - y / 4) / (y * y);
+  Near(t.PrintedRounds(Vec{gamma}, p), common * sums / std::exp(y / 4) - 1, 1e-12);
+  Near(t.PrintedRounds(Vec{gamma}, p), 99666.5135714258);
+  Near(t.PrintedRounds(Vec(50, gamma), p), 99666.5135714258);  // the first of equal rounds decides
   const double h = (1 - y / 4) / (1 - y / 2), q = 1 / std::sqrt(h);
   const double func = 1 + common * (1 - 1 / (h * q)) * (2 / (1 - q) + beta * q / ((1 - q) * (1 - q)));
   Near(t.PrintedRoundsByLevels(gamma, q, p), 400 * std::log(func / 2) - 1, 1e-9);
   // More clients do not lower the printed bound: A grows with n (the paper says it falls like 1/n).
   Ef21Theory::Privacy many = p;
   many.clients = 1e6;
-  EXPECT_GT(t.PrintedRounds(gamma, many), 0.98 * t.PrintedRounds(gamma, p));
+  EXPECT_GT(t.PrintedRounds(Vec{gamma}, many), 0.98 * t.PrintedRounds(Vec{gamma}, p));
   // With ε² where it belongs no ε of use is left: about √(d ln 1/δ)/(γμ).
   EXPECT_GT(t.LeastEpsilon(gamma, p), 1e4);
+  // Steps that grow: the 36th of these decides; the first would ask 23,895 rounds and the last one 16.
+  Ef21Theory growing = t;
+  growing.growth = 1.02;
+  Near(growing.PrintedRounds(growing.Steps(3000, 0.005, gamma), p), 27383.4880963304);
 }
 
 TEST(Ef21Theory, RadiiAndTheSplitThatSuitsThem) {

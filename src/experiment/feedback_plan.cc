@@ -200,15 +200,19 @@ void AddTheory(const Config& c, const Ef21Theory& t, Plan& p, FeedbackPlan& f) {
   const double first = a.first_gamma > 0 ? a.first_gamma : p.gamma;
   f.theta = t.Theta();
   if (!(t.mu > 0)) return;
+  if (f.design == FeedbackDesign::kClip21) return;  // neither Corollary 1 nor Theorem 1 is about it
   if (a.initial_error > 0 && a.target_error > 0)
     p.rounds_needed = std::ceil(t.Rounds(first, p.gamma, a.initial_error, a.target_error));
   const Ef21Theory::Privacy privacy{.epsilon = c.privacy.epsilon,
                                     .delta = c.privacy.delta,
                                     .dim = static_cast<double>(p.dim),
                                     .clients = static_cast<double>(p.clients)};
-  if (f.design == FeedbackDesign::kClip21 || !(t.smoothness > 0)) return;
+  if (!(t.smoothness > 0)) return;
   const double q = a.level_ratio > 0 ? a.level_ratio : 1 / std::sqrt(Ef21Theory::H(p.gamma * t.mu));
-  f.rounds_printed = std::ceil(t.PrintedRounds(p.gamma, privacy));
+  const double warm = t.WarmUp(first, p.gamma);
+  if (warm < 1e6)  // so that a plan takes no time
+    f.rounds_printed =
+        std::ceil(t.PrintedRounds(t.Steps(static_cast<std::size_t>(warm) + 1, first, p.gamma), privacy));
   f.rounds_by_levels = std::ceil(t.PrintedRoundsByLevels(p.gamma, q, privacy));
   f.least_epsilon = t.LeastEpsilon(p.gamma, privacy);
 }

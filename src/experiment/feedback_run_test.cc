@@ -187,7 +187,16 @@ TEST_F(FeedbackRuns, ThePlanKnowsItsTheory) {
   EXPECT_NEAR(p.feedback->theta, 10, 1e-6);
   ASSERT_TRUE(p.rounds_needed && p.feedback->rounds_printed && p.feedback->rounds_by_levels);
   EXPECT_EQ(*p.rounds_needed, std::ceil(4 / (p.gamma * 0.05) * std::log(1e4)));
+  // Computed apart in 30 digits: A = 28/10·(1 + √0.8)², d = 20, n = 6, γ = γ_EF, q = 1/√h.
+  EXPECT_EQ(*p.feedback->rounds_printed, 745492);  // 745,491.42
+  EXPECT_EQ(*p.feedback->rounds_by_levels, 3976);  // 3,975.78
   EXPECT_GT(*p.feedback->least_epsilon, 100);
+  const Plan grows = Planned({{"algorithm.first_gamma", "0.01"}, {"algorithm.growth", "1.02"}});
+  EXPECT_EQ(*grows.feedback->rounds_printed, 613535);  // by round 125; 25 are planned
+  const Plan other = Planned(
+      {Method("dp-clip21"), kClient, {"algorithm.initial_error", "10"}, {"algorithm.target_error", "1e-3"}});
+  EXPECT_FALSE(other.rounds_needed || other.feedback->rounds_printed || other.feedback->least_epsilon)
+      << "the paper's theory is not about Clip21";
   // The floor of the optimal split for many rounds; with a compressor noise stays for longer, and none is
   // said.
   EXPECT_FALSE(p.feedback->floor);
