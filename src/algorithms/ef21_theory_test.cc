@@ -143,6 +143,32 @@ TEST(Ef21Theory, PrintedSchedules) {
   EXPECT_GT(PrintedLogLevels(Ef21Noise::kTheorem, steps, 0.2, 1).back(), 0);
 }
 
+// γ = 0.05·1.1^t up to 0.1, μ = 0.2: products by hand. At γ_0 throughout the last radius would be 0.9753 and
+// not 0.9566, the variance of Theorem 1 0.9046 and not 0.8369.
+TEST(Ef21Theory, PrintedSchedulesFollowStepsThatGrow) {
+  const Ef21Theory t{.alpha = 0.5, .smoothness = 1, .mu = 0.2, .growth = 1.1};
+  const Vec steps = t.Steps(21, 0.05, 0.1);
+  ASSERT_EQ(steps[20], 0.1);
+  const Vec radius = PrintedRadii(steps, 0.2);
+  const Vec theorem = PrintedLogLevels(Ef21Noise::kTheorem, steps, 0.2, 0);
+  const Vec levels = PrintedLogLevels(Ef21Noise::kLevels, steps, 0.2, 0.999);
+  const Vec equal = PrintedLogLevels(Ef21Noise::kGeometric, steps, 0.2, 0);
+  double quarter = 1, half = 1, q = 1;  // Π (1 − γ_iμ/4), Π (1 − γ_iμ/2), qᵗ
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    SCOPED_TRACE(k);
+    const double variance = radius[k] * radius[k];
+    Near(variance, quarter, 1e-13);
+    Near(variance / std::exp(equal[k]), quarter, 1e-13);
+    Near(variance / std::exp(theorem[k]), half, 1e-13);
+    Near(variance / std::exp(levels[k]), quarter * quarter / half * q, 1e-13);
+    const double y = std::min(0.1, 0.05 * std::pow(1.1, static_cast<double>(k))) * 0.2;
+    quarter *= 1 - y / 4, half *= 1 - y / 2, q *= 0.999;
+  }
+  Near(radius[20], 0.956574189865);
+  Near(radius[20] * radius[20] / std::exp(theorem[20]), 0.83694361357);
+  EXPECT_LT(radius[20] / PrintedRadii(Vec(21, 0.05), 0.2)[20], 0.99);
+}
+
 TEST(Ef21Theory, Floors) {
   // n = 50, d = 20: what the header says, and that private state costs (ΣC/(Δ/2))² times as much.
   const Mu mu(2.0);
