@@ -145,10 +145,6 @@ double AccumulatedFloor(double sum_of_variances, double dim, double clients, dou
   return dim * sum_of_variances / (clients * mu_f * mu_f);
 }
 
-double LeastMuForDecay(const Ef21Theory& t, double gamma, double dim, double clients) {
-  return 2 * t.smoothness * gamma * std::sqrt(dim / clients) / (1 - std::sqrt(1 - t.alpha));
-}
-
 double VarianceLeak(double dim, double ratio, double epsilon) {
   // S = ‖z‖² is sufficient. With v = ratio > 1: log of N(0, vI) over N(0, I) is −(d/2) ln v + (S/2)(1 − 1/v),
   // rising in S, so both directions have a threshold s and

@@ -95,11 +95,9 @@ Vec PrintedLogLevels(Ef21Noise, View steps, double mu, double q);  // log ν_t
 double MirroredFloor(double sensitivity, double dim, double clients, double mu_f, Mu);
 // Private state with radii: all noise stays on the server, 4d(ΣC)²/(nμ_f²μ²).
 double PrivateFloor(double sum_of_radii, double dim, double clients, double mu_f, Mu);
-// The same from the variances of a client's messages: dΣσ²/(nμ_f²), of the printed algorithms too.
+// The same from the variances of a client's messages: dΣσ²/(nμ_f²). Of DPd-EF21 as printed too, and of
+// DPd-EF21-2 as printed where C keeps every coordinate; a C that leaves coordinates out, their noise too.
 double AccumulatedFloor(double sum_of_variances, double dim, double clients, double mu_f);
-// Radii that fall by a constant factor cover messages that follow the noise itself only if
-// μ_t > 2Lγ√(d/n)/(1 − √(1 − α)): a heuristic, of use alone.
-double LeastMuForDecay(const Ef21Theory&, double gamma, double dim, double clients);
 
 // ---- Why a variance must not depend on data: N(0, I_d) and N(0, ratio·I_d) are told apart by their lengths.
 // The least δ at which the two are (ε, δ)-close, in the worse direction; at ε = 0 their total variation.
