@@ -248,7 +248,13 @@ TEST(Ef21, Clip21WithTwoMomentaFollowsItsRecursion) {
 }
 
 // d = 50, n = 4, σ_s = 0.99^s, curvature 1. The squared error has mean dΣσ²/n and, over runs, a relative
-// standard deviation of √(2/d) = 0.2; the mean over 50 runs is within 15 % but for once in 1e6.
+// standard deviation of √(2/d) = 0.2; the mean over 50 runs is within 15 % but for once in 1e6. A compressor
+// before the noise leaves all of it, and the same seeds end where they ended without one.
+//
+// Where the noise comes first, the compressor leaves a part of it out: Top-K with a fifth of the coordinates
+// half of the squared error. Over 50 runs its relative standard deviation is 0.2 again (0.19, measured), so
+// the mean is below 0.75 of the floor but for 17 of its standard deviations; and not by chance: were all
+// noise kept, 0.75 would be 8.8 of them away.
 TEST(Ef21, NoiseOfThePrintedAlgorithmsAddsUpOnTheServer) {
   World w = Quadratic(4, 50);
   const Vec x = Minimiser(w);
@@ -265,11 +271,14 @@ TEST(Ef21, NoiseOfThePrintedAlgorithmsAddsUpOnTheServer) {
     return sum / runs;
   };
   static_assert(kSix * 0.2 / 7.07 < 0.15);
-  EXPECT_NEAR(mean(Options(kRounds, 0.5), false, 50) / floor, 1, 0.15);
+  const double whole = mean(Options(kRounds, 0.5), false, 50);
+  EXPECT_NEAR(whole / floor, 1, 0.15);
   EXPECT_NEAR(mean(Options(kRounds, 0.5), true, 50) / floor, 1, 0.15);
   auto top = Options(kRounds, 0.1);
   top.compressor = Parse("top:0.2/64");
-  EXPECT_GT(mean(top, false, 10), 0.5 * floor);  // and with a compressor
+  const double after = mean(top, false, 50), before = mean(top, true, 50);
+  EXPECT_NEAR(after / whole, 1, 1e-4);
+  EXPECT_LT(before / floor, 0.75);
 }
 
 TEST(Ef21, MirroredStateTakesTheNoiseBack) {

@@ -60,11 +60,15 @@ double PrintedC1(const Ef21Theory::Privacy& p) { return p.epsilon * p.epsilon / 
 
 }  // namespace
 
-double Ef21Theory::PrintedRounds(double gamma, const Privacy& p) const {
+double Ef21Theory::PrintedRounds(View steps, const Privacy& p) const {
   if (!(mu > 0)) return kInf;
-  const double y = gamma * mu;
+  const double y = steps.back() * mu;
   const double sums = 8 * (1 - y / 4) / y + 16 * PrintedBeta(p) * (1 - y / 2) * (1 - y / 4) / (y * y);
-  return std::max(1.0, PrintedC1(p) * Common(*this, gamma, p) * sums - 1);
+  double most = 0;
+  for (std::size_t k = 0; k < steps.size(); ++k)
+    most = std::max(most,
+                    Common(*this, steps[k], p) * std::exp(-static_cast<double>(k + 1) * steps[k] * mu / 4));
+  return std::max(1.0, PrintedC1(p) * sums * most - 1);
 }
 
 double Ef21Theory::PrintedRoundsByLevels(double gamma, double q, const Privacy& p) const {
@@ -139,10 +143,6 @@ double PrivateFloor(double sum_of_radii, double dim, double clients, double mu_f
 
 double AccumulatedFloor(double sum_of_variances, double dim, double clients, double mu_f) {
   return dim * sum_of_variances / (clients * mu_f * mu_f);
-}
-
-double LeastMuForDecay(const Ef21Theory& t, double gamma, double dim, double clients) {
-  return 2 * t.smoothness * gamma * std::sqrt(dim / clients) / (1 - std::sqrt(1 - t.alpha));
 }
 
 double VarianceLeak(double dim, double ratio, double epsilon) {

@@ -41,15 +41,17 @@ struct Ef21Theory {
   // Corollary 1: T = T₀(1 − γ₀/γ) + (4/(γμ)) ln(V̄⁰/target), γ the last step. ∞ without μ.
   double Rounds(double first, double last, double initial, double target) const;
 
-  // The conditions on T of Theorem 1 and Appendix D as printed, at a constant step γ:
-  //   C₁C₂ m(γ)/(n(1 − γμ/2)(T + 1)) ≤ 1         equal privacy in every round
+  // The conditions on T of Theorem 1 and Appendix D as printed:
+  //   C₁C₂ m(γ_k)/(n(1 − γ_kμ/2)(T + 1)e^{(k+1)γ_kμ/4}) ≤ 1 for all k       ρ_k ∝ Π h(γ_iμ)^{−1}·h(γμ)^{−k}
   //   (1 + C₁C₂′ m(γ)/(n(1 − γμ/2))) e^{−(T+1)γμ/4} ≤ 2       ρ_k ∝ (hq)^{−k}, 1/h < q < 1
-  // with C₁ = ε²/(4 ln 1/δ), m(γ) = 1 + Lγ + C₃γ², and A = 4((n + 1)/θ)(1 + √(1 − α))² in C₂ and C₂′. They
-  // hold for what the paper writes and do not make it true: ε² belongs into the denominator of C₁.
+  // with C₁ = ε²/(4 ln 1/δ), m(γ) = 1 + Lγ + C₃γ², and A = 4((n + 1)/θ)(1 + √(1 − α))² in C₂ and C₂′. γ, the
+  // last step, is where the proof has γ_EF, as in Rounds. They hold for what the paper writes and do not make
+  // it true: ε² belongs into the denominator of C₁.
   struct Privacy {
     double epsilon = 1, delta = 1e-5, dim = 1, clients = 1, failure = 0.01;  // failure: p
   };
-  double PrintedRounds(double gamma, const Privacy&) const;
+  // For the steps γ_0, γ_1, …, after which the last one stays; where all are alike, k = 0 decides.
+  double PrintedRounds(View steps, const Privacy&) const;
   double PrintedRoundsByLevels(double gamma, double q, const Privacy&) const;
   // With ε² where it belongs and Z for 1/Z, the induction of Theorem 2 closes for all T only if
   // K ≤ 2(√h − 1)², K = (Ad/2n)·4 ln(1/δ)/ε²: from this ε on.
@@ -93,11 +95,9 @@ Vec PrintedLogLevels(Ef21Noise, View steps, double mu, double q);  // log ν_t
 double MirroredFloor(double sensitivity, double dim, double clients, double mu_f, Mu);
 // Private state with radii: all noise stays on the server, 4d(ΣC)²/(nμ_f²μ²).
 double PrivateFloor(double sum_of_radii, double dim, double clients, double mu_f, Mu);
-// The same from the variances of a client's messages: dΣσ²/(nμ_f²), of the printed algorithms too.
+// The same from the variances of a client's messages: dΣσ²/(nμ_f²). Of DPd-EF21 as printed too, and of
+// DPd-EF21-2 as printed where C keeps every coordinate; a C that leaves coordinates out, their noise too.
 double AccumulatedFloor(double sum_of_variances, double dim, double clients, double mu_f);
-// Radii that fall by a constant factor cover messages that follow the noise itself only if
-// μ_t > 2Lγ√(d/n)/(1 − √(1 − α)): a heuristic, of use alone.
-double LeastMuForDecay(const Ef21Theory&, double gamma, double dim, double clients);
 
 // ---- Why a variance must not depend on data: N(0, I_d) and N(0, ratio·I_d) are told apart by their lengths.
 // The least δ at which the two are (ε, δ)-close, in the worse direction; at ε = 0 their total variation.

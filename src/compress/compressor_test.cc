@@ -86,6 +86,11 @@ std::vector<std::pair<const char*, Vec>> Vectors() {
   return out;
 }
 
+const char* const kRandom[] = {
+    "rand:0.1",          "rand:0.3/64",      "rand:k=7/16",
+    "rand:0.4/8",        "rand:1",           "unbiased-rand:0.25",
+    "unbiased-rand:k=1", "rand:0.2+round:2", "rand:0.5+round:1,1.5,2",
+};
 const char* const kContractions[] = {
     "identity",
     "identity/32",
@@ -192,7 +197,9 @@ TEST(Compressor, BothSidesHaveTheSameBits) {
   CompressSpace sender;
   DecodeSpace receiver;
   Encoded e;
-  for (const char* text : kContractions)
+  std::vector<const char*> all(std::begin(kContractions), std::end(kContractions));
+  all.insert(all.end(), std::begin(kRandom), std::end(kRandom));
+  for (const char* text : all)
     for (const auto& [why, x] : Vectors()) {
       SCOPED_TRACE(std::string(text) + " of " + why);
       const Compressor c = WithLayers(text);
@@ -337,6 +344,47 @@ TEST(Compressor, RandHasItsConstantsWithEquality) {
   EXPECT_DOUBLE_EQ(Parsed("unbiased-rand:0.8").alpha(60), 0.75);
   EXPECT_FALSE(Parsed("top:0.1").omega(60).has_value());
   EXPECT_EQ(Parsed("identity").omega(60), 0.0);
+}
+
+// A rounding after rand is coordinatewise, so that E‖C(x) − x‖² over the draws is
+// Σ_j (k/d)(V(x_j) − x_j)² + (1 − k/d)x_j²: at most (1 − α)‖x‖² with α = (k/d)β, with equality where every
+// coordinate lies at the worst midpoint.
+TEST(Compressor, ARoundingAfterRandHasTheProductAsItsConstant) {
+  const struct {
+    const char* rounding;
+    double beta, worst;  // a midpoint where β is sharp
+  } cases[] = {{"round:2", 8.0 / 9, 1.5}, {"round:1.5", 0.96, 1.25}, {"round:1,1.5,2", 0.96, 1.25}};
+  for (const auto& [rounding, beta, worst] : cases)
+    for (const auto& [name, part] : {std::pair{"0.1", 0.1}, {"0.25", 0.25}, {"1", 1.0}}) {
+      const std::string text = std::string("rand:") + name + "+" + rounding;
+      SCOPED_TRACE(text);
+      const Compressor c = Parsed(text.c_str());
+      const double alpha = c.alpha(600);
+      EXPECT_NEAR(alpha, part * beta, 1e-14);
+      std::vector<std::uint64_t> bits;
+      std::vector<std::uint32_t> at;
+      DrawPositions(77, 600, c.kept(600), bits, at);
+      for (const auto& [why, x] : Vectors()) {
+        SCOPED_TRACE(why);
+        const Vec rounded = Applied(rounding, x);
+        Vec drawn(600);
+        for (const std::uint32_t i : at) drawn[i] = rounded[i];
+        EXPECT_EQ(Applied(c, x, 77), drawn);
+        double most = 0, whole = 0, error = 0;
+        for (const double v : x) most = std::max(most, std::abs(v));
+        for (std::size_t j = 0; j < 600; ++j) {
+          const double v = x[j] / most, off = (rounded[j] - x[j]) / most;
+          whole += v * v;
+          error += part * off * off + (1 - part) * v * v;
+        }
+        EXPECT_LE(error, (1 - alpha) * whole + 1e-13 * whole);
+      }
+      const Vec midpoints(600, worst);
+      for (const std::uint64_t stream : {1u, 2u, 3u})
+        EXPECT_NEAR(DistanceSquared(Applied(c, midpoints, stream), midpoints) / (600 * worst * worst),
+                    1 - alpha, 1e-13);
+    }
+  EXPECT_NEAR(Parsed("rand:k=30+round:2").alpha(600), 0.05 * 8 / 9, 1e-14);
 }
 
 TEST(Compressor, LayersKeepTheirOwnLargest) {

@@ -325,7 +325,7 @@ std::vector<Section> Describe(Config& c) {
     s.Number("beta_hat", &c.algorithm.beta_hat, {.lower = 0, .upper = 1, .lower_open = true},
              "clip21-sgd2m: part of a clipped difference that is added to the state");
     s.Number("target_error", &c.algorithm.target_error, AtLeast(0),
-             "with error feedback: error to be reached, for the rounds that Corollary 1 asks; 0: none");
+             "dpd-ef21, dpd-ef21-2: error to be reached, for the rounds that Corollary 1 asks; 0: none");
     s.Number("rho", &c.algorithm.rho, {.lower = 1e-12, .upper = 1e12},
              "zcdp-nfl, dp-nfl, p-admm: weight of the agreement along an edge");
     s.Number("eta", &c.algorithm.eta, {.lower = 1e-12, .upper = 1e12},

@@ -200,15 +200,19 @@ void AddTheory(const Config& c, const Ef21Theory& t, Plan& p, FeedbackPlan& f) {
   const double first = a.first_gamma > 0 ? a.first_gamma : p.gamma;
   f.theta = t.Theta();
   if (!(t.mu > 0)) return;
+  if (f.design == FeedbackDesign::kClip21) return;  // neither Corollary 1 nor Theorem 1 is about it
   if (a.initial_error > 0 && a.target_error > 0)
     p.rounds_needed = std::ceil(t.Rounds(first, p.gamma, a.initial_error, a.target_error));
   const Ef21Theory::Privacy privacy{.epsilon = c.privacy.epsilon,
                                     .delta = c.privacy.delta,
                                     .dim = static_cast<double>(p.dim),
                                     .clients = static_cast<double>(p.clients)};
-  if (f.design == FeedbackDesign::kClip21 || !(t.smoothness > 0)) return;
+  if (!(t.smoothness > 0)) return;
   const double q = a.level_ratio > 0 ? a.level_ratio : 1 / std::sqrt(Ef21Theory::H(p.gamma * t.mu));
-  f.rounds_printed = std::ceil(t.PrintedRounds(p.gamma, privacy));
+  const double warm = t.WarmUp(first, p.gamma);
+  if (warm < 1e6)  // so that a plan takes no time
+    f.rounds_printed =
+        std::ceil(t.PrintedRounds(t.Steps(static_cast<std::size_t>(warm) + 1, first, p.gamma), privacy));
   f.rounds_by_levels = std::ceil(t.PrintedRoundsByLevels(p.gamma, q, privacy));
   f.least_epsilon = t.LeastEpsilon(p.gamma, privacy);
 }
@@ -524,14 +528,20 @@ Result<Plan> PlanFeedback(const Config& c, const PublicFacts& facts) {
   AddTheory(c, theory, p, f);
   if (theory.mu > 0 && !exposed) {
     const auto d = static_cast<double>(p.dim), n = static_cast<double>(p.clients);
-    // Of a noiseless state's noise the server keeps what was sent, times β̂. A mirrored state forgets it where
-    // every client sends every coordinate in every round; otherwise it stays for longer, and how long is not
-    // known in advance.
+    // Of a noiseless state's noise the server keeps what was sent, times β̂: all of it where it comes after
+    // the compressor, and before one that keeps every coordinate. What Top-K keeps of it depends on the
+    // differences; what has the variance κV_t, or a radius that follows the iterates, on the run. A mirrored
+    // state forgets noise where every client sends every coordinate in every round; otherwise it stays for
+    // longer, and how long is not known in advance.
     const double rate = p.expected() / n;
-    if (f.state == "noiseless")
+    const bool keeps_all = std::holds_alternative<All>(f.compressor.selection()) &&
+                           std::holds_alternative<Floats>(f.compressor.values());
+    const bool printed_first = design == FeedbackDesign::kPrinted && f.noise_first;
+    const bool by_the_run = f.schedule == "lyapunov" || f.follow > 0;
+    if (f.state == "noiseless" && !by_the_run && (keeps_all || !printed_first))
       f.floor = AccumulatedFloor(rate * f.mixing * f.mixing * variances, d, n, theory.mu);
-    else if (certified && rate == 1 && std::holds_alternative<All>(f.compressor.selection()) &&
-             std::holds_alternative<Floats>(f.compressor.values()))  // for the optimal split MirroredFloor
+    else if (f.state == "mirrored" && certified && rate == 1 &&
+             keeps_all)  // for the optimal split MirroredFloor
       f.floor =
           gamma.back() * gamma.back() * d / n *
           std::accumulate(p.schedule.begin(), p.schedule.end(), 0.0, [&](double sum, const PlannedRound& r) {

@@ -38,7 +38,7 @@ struct FeedbackPlan {
   std::size_t message = 0;  // bytes of one, about: the codings depend on the values
   // Theory, where it has the constants it needs.
   std::optional<double> rounds_printed, rounds_by_levels, least_epsilon;  // conditions on T, and on ε
-  std::optional<double> floor;  // what noise leaves of E‖x − x*‖² on a quadratic
+  std::optional<double> floor;  // what noise leaves of E‖x − x*‖² on a quadratic, where a plan can know it
   std::optional<RadiusNoise> radii;  // private state
 };
 
