@@ -114,8 +114,14 @@ class Checkpoint {
                                      std::size_t planned, Client& client, Past<Client>& before,
                                      Masked* sealed = nullptr) {
     TACIT_TRY(const std::string bytes, ReadWhole(file));
+    return ParseClient(bytes, file.string(), config, planned, client, before, sealed);
+  }
+  template <class Client>
+  static Result<Standing> ParseClient(std::string_view bytes, const std::string& file,
+                                      const Sha256::Digest& config, std::size_t planned, Client& client,
+                                      Past<Client>& before, Masked* sealed = nullptr) {
     Reader in;
-    TACIT_TRY(Standing at, in.Open(bytes, file.string(), config, 1, planned));
+    TACIT_TRY(Standing at, in.Open(bytes, file, config, 1, planned));
     bool ok = true;
     if constexpr (Resumable<Client>) ok = in.GetAll(client.State());
     if constexpr (GoesBack<Client>) {
@@ -128,7 +134,7 @@ class Checkpoint {
       sealed->bits_ = bits;
       sealed->covered_ = false;
     }
-    if (!ok || !in.rest.empty()) return NotOfThis(file.string());
+    if (!ok || !in.rest.empty()) return NotOfThis(file);
     return at;
   }
 

@@ -127,23 +127,25 @@ struct Wanted {
   std::string name;
   Key key;
 };
-Result<Wanted> ReadRequest(const fs::path& file) {
-  TACIT_TRY(const std::string pem, ReadWhole(file, 1 << 20));
+Result<Wanted> ParseRequest(const std::string& pem, const std::string& file) {
   const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, nullptr, nullptr));
   if (!r)
     return Fail(Code::kMalformed, "{}: is no request for a certificate; `tacit keys request NAME` makes one",
-                file.string());
+                file);
   Wanted w{CommonName(X509_REQ_get_subject_name(r.get())), Key(X509_REQ_get_pubkey(r.get()))};
   if (!w.key || X509_REQ_verify(r.get(), w.key.get()) != 1)
-    return Fail(Code::kMalformed, "{}: is not signed by the key it is about; ask for it again",
-                file.string());
+    return Fail(Code::kMalformed, "{}: is not signed by the key it is about; ask for it again", file);
   // 112 bits of security or more: EC keys of 224 bits, RSA keys of 2048.
   if (EVP_PKEY_get_security_bits(w.key.get()) < 112)
     return Fail(Code::kInvalidArgument,
                 "{}: its key is too short to be vouched for; make one with `tacit "
                 "keys request`",
-                file.string());
+                file);
   return w;
+}
+Result<Wanted> ReadRequest(const fs::path& file) {
+  TACIT_TRY(const std::string pem, ReadWhole(file, 1 << 20));
+  return ParseRequest(pem, file.string());
 }
 
 struct Authority {
@@ -229,6 +231,11 @@ Status MakeAuthority(const NewAuthority& a) {
   TACIT_TRY(const std::string crl, SignCrl(made, {}));
   TACIT_OK(WriteWhole(a.folder / "issued.txt", ""));
   return WriteWhole(a.folder / "crl.pem", crl);
+}
+
+Result<std::string> NameInRequest(const std::string& pem, const std::string& file) {
+  TACIT_TRY(const Wanted asked, ParseRequest(pem, file));
+  return asked.name;
 }
 
 Result<RequestFiles> MakeRequest(const NewRequest& n) {

@@ -38,6 +38,8 @@ struct RequestFiles {
   std::filesystem::path request, key;
 };
 Result<RequestFiles> MakeRequest(const NewRequest&);  // never over files that are there
+// Who asks, by a request that is signed with the key it is about; the name is not checked. file: for errors.
+Result<std::string> NameInRequest(const std::string& pem, const std::string& file);
 
 struct NewCertificate {
   std::filesystem::path authority, folder;  // the files NAME.pem and NAME.key go to `folder`

@@ -10,8 +10,9 @@
 #include "now_and_then.h"
 
 // What another client shows in a masked round, and a caller in TLS: a certificate (PEM), and a signature.
-// Bytes as they are, and bytes in the place of a true certificate's. None of it is vouched for. A certificate
-// is read by OpenSSL, which takes a millisecond here.
+// What somebody asks an authority with: a request for one. Bytes as they are, and bytes in the place of a
+// true certificate's. None of it is vouched for. A certificate is read by OpenSSL, which takes a millisecond
+// here.
 namespace {
 
 using namespace tacit;
@@ -42,6 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       shown[(data[i] + 256u * data[i + 1]) % shown.size()] ^= static_cast<char>(data[i + 2]);
   }
   (void)NameIn(shown);
+  if (const auto name = NameInRequest(shown, "fuzz.csr"); !name.ok())
+    TACIT_CHECK(!name.error().message.empty());
   if (const Status s = revoked.Check(shown); !s.ok()) TACIT_CHECK(!s.error().message.empty());
   const auto raw = std::as_bytes(std::span(data, size));
   TACIT_CHECK(!roster.Verify(0, std::as_bytes(std::span(shown)), raw, raw).ok());
