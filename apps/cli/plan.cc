@@ -44,9 +44,10 @@ std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& 
 void PrintNetwork(const Plan& p) {
   const NetworkPlan& n = *p.network;
   Line("graph",
-       fmt::format("Φ_min = {}, Φ_max = {} of L₋, Φ_max = {} of L₊; spectral gap {} of the Metropolis matrix",
-                   Digits(n.spectrum.phi_min), Digits(n.spectrum.phi_max), Digits(n.spectrum.signless_max),
-                   Digits(n.spectrum.gap)));
+       fmt::format("Φ_min = {}, Φ_max = {} of L₋, Φ_min = {}, Φ_max = {} of L₊; spectral gap {} of the "
+                   "Metropolis matrix",
+                   Digits(n.spectrum.phi_min), Digits(n.spectrum.phi_max), Digits(n.spectrum.signless_min),
+                   Digits(n.spectrum.signless_max), Digits(n.spectrum.gap)));
   Line("factor", fmt::format("{:.8g} a round, for peers of the mean degree and strong convexity {}", p.factor,
                              Digits(p.mu_f)));
   if (n.noise_term) Line("Theorem II", fmt::format("noise term {} for this schedule", Digits(*n.noise_term)));

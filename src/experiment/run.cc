@@ -741,6 +741,7 @@ json NetworkJson(const Plan& p) {
           {"graph_sha256", Sha256::Hex(EdgeList(n.graph))},
           {"phi_min", n.spectrum.phi_min},
           {"phi_max", n.spectrum.phi_max},
+          {"signless_phi_min", n.spectrum.signless_min},
           {"signless_phi_max", n.spectrum.signless_max},
           {"spectral_gap", n.spectrum.gap},
           {"rho", maybe(n.rho, n.rho > 0)},
