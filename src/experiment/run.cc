@@ -753,6 +753,7 @@ json NetworkJson(const Plan& p) {
           {"leave", n.leave},
           {"noise_on_notes_least", Number(n.least_noise)},
           {"noise_on_notes_most", Number(n.most_noise)},
+          {"last_notes_by", n.by_factor ? "factor" : "graph"},
           {"noise_term", Number(n.noise_term)},
           {"bound22", Number(n.bound22)},
           {"bound23", Number(n.bound23)},
