@@ -44,21 +44,34 @@ std::vector<double> EpsilonAfter(const Plan& p, const std::vector<std::size_t>& 
 void PrintNetwork(const Plan& p) {
   const NetworkPlan& n = *p.network;
   Line("graph",
-       fmt::format("Φ_min = {}, Φ_max = {} of L₋, Φ_max = {} of L₊; spectral gap {} of the Metropolis matrix",
-                   Digits(n.spectrum.phi_min), Digits(n.spectrum.phi_max), Digits(n.spectrum.signless_max),
-                   Digits(n.spectrum.gap)));
-  Line("factor", fmt::format("{:.8g} a round, for peers of the mean degree and strong convexity {}", p.factor,
-                             Digits(p.mu_f)));
-  if (n.noise_term) Line("Theorem II", fmt::format("noise term {} for this schedule", Digits(*n.noise_term)));
+       fmt::format("Φ_min = {}, Φ_max = {} of L₋, Φ_min = {}, Φ_max = {} of L₊; spectral gap {} of the "
+                   "Metropolis matrix",
+                   Digits(n.spectrum.phi_min), Digits(n.spectrum.phi_max), Digits(n.spectrum.signless_min),
+                   Digits(n.spectrum.signless_max), Digits(n.spectrum.gap)));
+  const bool exposed = p.mechanism == "expose";
+  Line("factor", fmt::format("{:.8g} a round for a graph whose peers all have the mean degree, and strong "
+                             "convexity {}: a guide",
+                             p.factor, Digits(p.mu_f)));
+  if (n.noise_term)
+    Line("Theorem II", fmt::format("noise term {} for this schedule", Digits(*n.noise_term)));
+  else if (!exposed)
+    Line("Theorem II", "and (22) to (24) are for the linearised method, zcdp-nfl");
   if (n.bound22)
     Line("", fmt::format("(22) {}, (23) {}, (24) {}: the sum over rounds to infinity, misprints corrected",
                          Digits(*n.bound22), Digits(*n.bound23), Digits(*n.bound24)));
+  else if (n.noise_term)
+    Line("", "(22) to (24) are for noise that falls by a constant factor, and here it does not");
+  if (!n.composition.empty()) {
+    if (!exposed)
+      Line("allocation", "equal rounds: the composition theorems of dp-nfl are for rounds of equal noise");
+    return;
+  }
   const bool last = n.output == "last";
   const Plan::Allocation* best = nullptr;
   for (const Plan::Allocation& a : p.allocations) {
     Line(&a == p.allocations.data() ? "allocation" : "",
-         fmt::format("{}: {} of the noise of equal rounds in the last notes, {} in their mean", a.name,
-                     Digits(a.last), Digits(a.mean)));
+         fmt::format("{}: {} of the noise of equal rounds in the last notes{}, {} in their mean", a.name,
+                     Digits(a.last), n.by_factor ? " by the factor of the mean degree" : "", Digits(a.mean)));
     if (best == nullptr || (last ? a.last < best->last : a.mean < best->mean)) best = &a;
   }
   if (best != nullptr)

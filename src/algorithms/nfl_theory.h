@@ -51,7 +51,8 @@ struct NflTheory {
     return InversePowers(1 / tau, rounds) * InversePowers(tau, rounds) / (rounds * rounds);
   }
 
-  // log q_n, n = 1 … T: the noise of round n counts q_n = c^{2(T−n)} in the last iterate.
+  // log q_n, n = 1 … T: the noise of round n counts q_n = c^{2(T−n)} in the last iterate, where a round
+  // shrinks errors by c. A graph has more than one such factor: nfl_response.h.
   static Vec LogWeights(std::size_t rounds, double c) {
     Vec q(rounds);
     for (std::size_t n = 1; n <= rounds; ++n) q[n - 1] = 2 * static_cast<double>(rounds - n) * std::log(c);

@@ -78,6 +78,16 @@ TEST(NflTheory, TheNoiseTermAndTheThreeBoundsAgree) {
   }
   const double bound = theory.Bound22(variance, 0.99, 200);
   EXPECT_NEAR(theory.Bound23(delta, phi, 0.99, 200) / bound, 1, 1e-12);
+  // (23) with nothing of theirs: α_ξ = 512/Φ_min and Δ_k = 2/(M_k(2·0.5·2 + 10)); and with unequal φ_k.
+  double alike = 0, apart = 0;
+  Vec unequal(10);
+  for (std::size_t k = 0; k < 10; ++k) {
+    const double m = 40 + static_cast<double>(k), square = 4 / (144 * m * m);
+    unequal[k] = 1e-4 * (1 + static_cast<double>(k));
+    alike += square / 2e-4, apart += square / (2 * unequal[k]);
+  }
+  EXPECT_NEAR(bound / (512 / least / 200 * alike / 0.01), 1, 1e-9);
+  EXPECT_NEAR(theory.Bound23(delta, unequal, 0.99, 200) / (512 / least / 200 * apart / 0.01), 1, 1e-9);
   EXPECT_NEAR(theory.Bound24(delta, 1e-4, 0.99, 200) / bound, 1, 1e-12);
   double sum = 0;      // of 200 rounds, below the sum to infinity
   for (int n = 0; n < 200; ++n)

@@ -525,6 +525,23 @@ Ends EndsOf(const Sparse& m, bool deflate, bool need_least, double bound) {
   return {least.value, largest.value};
 }
 
+// Whether two colours are enough for a connected graph: then 0 is an eigenvalue of L₊, which an iteration
+// would be long in finding.
+bool Bipartite(const Graph& g) {
+  std::vector<signed char> colour(g.size(), 0);
+  std::vector<std::uint32_t> next = {0};
+  colour[0] = 1;
+  while (!next.empty()) {
+    const std::uint32_t k = next.back();
+    next.pop_back();
+    for (const std::uint32_t l : g.of(k)) {
+      if (colour[l] == colour[k]) return false;
+      if (colour[l] == 0) colour[l] = static_cast<signed char>(-colour[k]), next.push_back(l);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Spectrum SpectrumOf(const Graph& g) {
@@ -537,10 +554,11 @@ Spectrum SpectrumOf(const Graph& g) {
   };
   const double bound = 2 * static_cast<double>(most);
   const Ends laplacian = EndsOf(LaplacianOf(g, -1, one), true, true, bound);
-  const Ends signless = EndsOf(LaplacianOf(g, 1, one), false, false, bound);
+  const bool two = Bipartite(g);
+  const Ends signless = EndsOf(LaplacianOf(g, 1, one), false, !two, bound);
   // W = I − the Laplacian with Metropolis weights, so λ(W) = 1 − λ.
   const Ends weighted = EndsOf(LaplacianOf(g, -1, metropolis), true, true, 2);
-  return {laplacian.least, laplacian.largest, signless.largest,
+  return {laplacian.least, laplacian.largest, two ? 0 : signless.least, signless.largest,
           std::min(weighted.least, 2 - weighted.largest)};
 }
 

@@ -78,6 +78,7 @@ Result<Graph> MakeTopology(const TopologySpec&, std::size_t vertices);
 struct Spectrum {
   double phi_min = 0;          // the least eigenvalue of L₋ above 0
   double phi_max = 0;          // the largest of L₋
+  double signless_min = 0;     // the least of L₊: 0 where the graph is bipartite, and above it elsewhere
   double signless_max = 0;     // the largest of L₊
   double gap = 0;              // 1 − the largest |λ| of the Metropolis matrix but for the constant vector
 };

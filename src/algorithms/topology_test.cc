@@ -244,6 +244,30 @@ TEST(Spectrum, ClosedForms) {
   }
 }
 
+// The least eigenvalue of L₊: 0 where two colours are enough, and what is known of others; dense and
+// iterated.
+TEST(Spectrum, TheSignlessLaplacianHasALeastEigenvalueToo) {
+  for (const std::size_t n : {10u, 600u, 602u, 10000u}) {
+    EXPECT_EQ(SpectrumOf(Ring(n)).signless_min, 0) << n;
+    EXPECT_EQ(SpectrumOf(Star(n)).signless_min, 0) << n;
+  }
+  EXPECT_EQ(SpectrumOf(Torus(30, 30)).signless_min, 0);
+  // An odd ring: 2 + 2 cos((n − 1)π/n). A complete graph: K − 2.
+  for (const std::size_t n : {5u, 599u, 601u, 1001u}) {
+    const double least = 2 - 2 * std::cos(kPi / static_cast<double>(n));
+    EXPECT_NEAR(SpectrumOf(Ring(n)).signless_min / least, 1, n > 600 ? 1e-7 : 1e-6) << n;
+  }
+  for (const std::size_t n : {5u, 20u, 700u}) {
+    const double k = static_cast<double>(n);
+    EXPECT_NEAR(SpectrumOf(Complete(n)).signless_min / (k - 2), 1, 1e-10) << n;
+  }
+  // A regular graph: 2d − Φ_max of L₋.
+  for (const std::size_t n : {60u, 2000u}) {
+    const Spectrum s = SpectrumOf(Regular(n, 5, 3));
+    EXPECT_NEAR(s.signless_min / (10 - s.phi_max), 1, 1e-7) << n;
+  }
+}
+
 TEST(Spectrum, TenThousandVertices) {
   const double least = 2 - 2 * std::cos(2 * kPi / 10000);
   ExpectSpectrum(Ring(10000), least, 4, 4, least / 3, 1e-7);

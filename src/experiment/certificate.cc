@@ -202,8 +202,8 @@ json Certificate(const RunResult& r, const Config& c) {
                     "trusted party";
   const double rho = MulUp(r.mu, r.mu) / 2;
   json network = NetworkJson(p);
-  for (const char* figure : {"noise_on_notes_least", "noise_on_notes_most", "noise_term", "bound22",
-                             "bound23", "bound24"})      // those are of the plan
+  for (const char* figure : {"noise_on_notes_least", "noise_on_notes_most", "last_notes_by", "noise_term",
+                             "bound22", "bound23", "bound24"})      // those are of the plan
     if (p.network) network.erase(figure);
   json certificate = {
       {"format", "tacit-certificate-1"},

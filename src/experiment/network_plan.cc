@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 
+#include "algorithms/nfl_response.h"
 #include "algorithms/nfl_theory.h"
 #include "algorithms/p_admm.h"
 #include "experiment/build.h"
@@ -293,6 +294,40 @@ double FactorOf(Method method, const NflTheory& t, double curvature, double degr
                                     : t.Factor(curvature, degree, eta);
 }
 
+// log q_t of the last notes, on the graph as it is (nfl_response.h); empty where that takes too long. How
+// much a peer's noise is, relative to others: by its budget and records, where those are public, and of what
+// it releases. mu: of a budget, as the plan has it.
+template <class MuOf>
+Vec ResponseOf(const Config& c, const PublicFacts& facts, Method method, const Plan& p,
+               const NetworkPlan& net, MuOf mu) {
+  const std::size_t probes = ResponseProbes(net.graph, p.rounds);
+  if (probes == 0) return {};
+  Vec noise(p.clients, 1.0);
+  std::map<double, double> known;
+  PAdmm::Options options;
+  options.rho = net.rho;
+  for (std::uint32_t k = 0; k < p.clients; ++k) {
+    if (!c.privacy.budgets.empty()) {
+      const auto [at, fresh] = known.try_emplace(c.privacy.budgets[k]);
+      if (fresh) at->second = 1 / mu(Epsilon::Proven(at->first)).value();
+      noise[k] = at->second;
+    }
+    if (p.divisor == 0 && !facts.records.empty())
+      noise[k] *= facts.mean_records() / static_cast<double>(std::max<std::size_t>(1, facts.records[k]));
+    if (method == Method::kPAdmm)
+      noise[k] /= PAdmm::Curvature(options, c.model.l2, static_cast<double>(net.graph.degree(k)));
+  }
+  using Kind = NoteDynamics::Kind;
+  return LogResponse(net.graph,
+                     {.kind = method == Method::kGradient ? Kind::kSubgradient
+                              : method == Method::kPAdmm  ? Kind::kExact
+                                                          : Kind::kLinearised,
+                      .rho = net.rho,
+                      .curvature = p.mu_f,
+                      .step = {net.eta, net.falling}},
+                     p.rounds, noise, probes);
+}
+
 // Noise on the notes, Theorem II and (22)–(24): sums over the peers. delta: nominal sensitivity of a sum.
 void PlanNotes(const Config& c, const PublicFacts& facts, Method method, const NflTheory& theory,
                double delta, const Plan& p, NetworkPlan& net) {
@@ -327,7 +362,7 @@ void PlanNotes(const Config& c, const PublicFacts& facts, Method method, const N
     net.least_noise = std::min(net.least_noise, of.last);
     net.most_noise = std::max(net.most_noise, of.last);
   }
-  if (method == Method::kGradient) return;
+  if (method == Method::kGradient || admm) return;  // they are for the linearised method
   const auto rounds = static_cast<double>(p.rounds);
   net.noise_term = theory.NoiseTerm(sum, rounds);
   const double tau = c.algorithm.ratio;
@@ -408,7 +443,7 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
   p.mu_f = c.algorithm.strong_convexity >= 0
                ? c.algorithm.strong_convexity
                : c.model.l2 + (c.model.penalty == "elastic-net" ? c.model.ridge : 0.0);
-  Vec in_last(p.rounds), in_mean(p.rounds);
+  Vec in_last(p.rounds), in_mean(p.rounds);  // by the mean degree; in_last to be bettered below
   double after = 0;  // Σ log c of the rounds that follow
   for (std::size_t t = p.rounds; t-- > 0;) {
     const double eta = step.At(static_cast<std::uint32_t>(t + 1));
@@ -420,7 +455,6 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
     after += std::log(factor);
   }
   const bool last = c.algorithm.output == "last";
-  const Vec& weight = last ? in_last : in_mean;
 
   // How the budget is spread over the rounds.
   const L2Bound clip = L2Bound::Proven(c.privacy.clip);
@@ -442,6 +476,12 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
   const double delta_sum = times * clip.value();  // nominal: what the noise on a sum is calibrated to
   const Vec log_delta(p.rounds, std::log(delta_sum));
   Shares shares = UniformShares(p.rounds);
+  if (!exposed && method != Method::kDpNfl) {
+    Vec exact = ResponseOf(c, facts, method, p, net, budget_of);
+    net.by_factor = exact.empty();
+    if (!exact.empty()) in_last = std::move(exact);
+  }
+  const Vec& weight = last ? in_last : in_mean;
   if (exposed || method == Method::kDpNfl) {
     // the same in every round: nothing to spread, or theorems for equal rounds
   } else {
@@ -453,9 +493,12 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
       if (s > -kInf) least = std::min(least, s), most = std::max(most, s);
     if (most - least > std::log(1e4))
       p.warnings.push_back(
-          "this allocation puts large noise on some rounds, and nothing bounds the notes: clipped "
-          "subgradients may not walk "
-          "back; set algorithm.variance_cap, or allocation = \"static\"");
+          std::string("this allocation puts large noise on some rounds, and nothing bounds the notes: "
+                      "clipped subgradients may not walk back; ") +
+          (c.algorithm.allocation == "geometric"
+               ? "set algorithm.ratio nearer to 1, or allocation = \"static\""
+           : c.algorithm.variance_cap < kInf ? "lower algorithm.variance_cap, or set allocation = \"static\""
+                                             : "set algorithm.variance_cap, or allocation = \"static\""));
   }
   if (!exposed) {
     const Shares equal = UniformShares(p.rounds);
@@ -466,9 +509,10 @@ Result<Plan> PlanNetwork(const Config& c, const PublicFacts& facts) {
            NoiseCost(s, in_mean, log_delta, budget) / NoiseCost(equal, in_mean, log_delta, budget)});
     };
     compare("static", equal);
-    compare("dynamic for the last notes", WaterFillingShares(in_last, log_delta, 0.0));
-    if (net.falling) compare("dynamic for their mean", WaterFillingShares(in_mean, log_delta, 0.0));
-    if (c.algorithm.allocation == "geometric" || c.algorithm.variance_cap < kInf)
+    const bool others = method != Method::kDpNfl;  // whose theorems are for rounds of equal noise
+    if (others) compare("dynamic for the last notes", WaterFillingShares(in_last, log_delta, 0.0));
+    if (others && net.falling) compare("dynamic for their mean", WaterFillingShares(in_mean, log_delta, 0.0));
+    if (others && (c.algorithm.allocation == "geometric" || c.algorithm.variance_cap < kInf))
       compare(c.algorithm.allocation == "geometric" ? fmt::format("geometric, {:g}", c.algorithm.ratio)
                                                     : "this plan",
               shares);

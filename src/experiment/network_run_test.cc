@@ -340,6 +340,14 @@ TEST_F(NetworkRuns, ThePlanKnowsItsTheory) {
   EXPECT_NEAR(1 / p.static_over_dynamic, 1.38545509, 1e-6);
   ASSERT_TRUE(n.bound22 && n.bound23 && n.bound24 && n.noise_term);
   EXPECT_NEAR(*n.bound23 / *n.bound22, 1, 1e-9);
+  // (23) by hand: one peer has 21 records and eleven have 20, and φ is half of the μ² of the first round.
+  const double spent = p.schedule.front().mu * p.schedule.front().mu / 2;
+  double sum = 0;
+  for (std::size_t k = 0; k < 12; ++k) {
+    const double moved = NflTheory::Sensitivity(1, k == 0 ? 21 : 20, 1, 2, 0.1);
+    sum += moved * moved / (2 * spent * 0.01);
+  }
+  EXPECT_NEAR(*n.bound23 / (4 * 4 * (16 + 16) / n.spectrum.phi_min / 200 * sum), 1, 1e-6);
   EXPECT_NEAR(*n.bound24 / *n.bound22, 1, 1e-6);
   EXPECT_LT(*n.noise_term, *n.bound22);  // 200 rounds, not all
   EXPECT_NEAR(*n.noise_term / *n.bound22, 1 - std::pow(0.99, 200), 1e-6);
@@ -356,6 +364,66 @@ TEST_F(NetworkRuns, ThePlanKnowsItsTheory) {
   const Plan star = Planned({{"network.topology", "star"}});
   EXPECT_NEAR(star.network->most_noise / star.network->least_noise,
               (2 * 11 + 10.0) / (2 * 1 + 10.0) * 21 / 20, 1e-9);
+}
+
+// A star forgets slowly, and forgets: what the factor of its mean degree, which is 1, does not show.
+TEST_F(NetworkRuns, ThePlanWeighsRoundsByTheGraph) {
+  const Sets star = {{"network.topology", "star"}, {"algorithm.rounds", "200"}, {"algorithm.eta", "1"}};
+  const auto with = [&](Sets more) {
+    more.insert(more.begin(), star.begin(), star.end());
+    return Planned(more);
+  };
+  const Plan dynamic = with({}), equal = with({{"algorithm.allocation", "static"}});
+  EXPECT_EQ(dynamic.factor, 1);
+  EXPECT_FALSE(dynamic.network->by_factor);
+  for (const Plan* p : {&dynamic, &equal}) {
+    ASSERT_EQ(p->allocations.size(), 2u);
+    EXPECT_EQ(p->allocations[0].last, 1);
+    EXPECT_LT(p->allocations[1].last, 0.8);
+    EXPECT_GT(p->allocations[1].mean, 1);
+  }
+  EXPECT_GT(dynamic.schedule.front().sigma, 1.2 * dynamic.schedule.back().sigma);
+  EXPECT_NEAR(dynamic.static_over_dynamic * dynamic.allocations[1].last, 1, 1e-3);  // but for skipped rounds
+  EXPECT_EQ(equal.static_over_dynamic, 1);
+  // What is best for the mean of all notes is not about the last ones.
+  const Plan mean = with({{"algorithm.output", "mean"}});
+  EXPECT_NEAR(mean.schedule.front().sigma / mean.schedule.back().sigma, 1, 1e-9);
+  // Noise that falls faster or slower than it should is worse than what the plan finds, for every method.
+  for (const char* name : {"zcdp-nfl", "zcdp-grad-nfl", "p-admm"})
+    for (const char* ratio : {"0.97", "0.99", "1.01"}) {
+      const Plan p = with({{"algorithm.name", name},
+                           {"algorithm.allocation", "geometric"},
+                           {"algorithm.ratio", ratio},
+                           {"algorithm.eta_rule", "sqrt"}});
+      EXPECT_LT(p.allocations[1].last, 0.99) << name;
+      EXPECT_LT(p.allocations[1].last, p.allocations.back().last) << name << " " << ratio;
+    }
+  // A peer with a smaller budget has more noise, and the weights know.
+  const Plan own = with({{"privacy.budgets", "[0.1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"}});
+  EXPECT_GT(std::abs(own.allocations[1].last / dynamic.allocations[1].last - 1), 1e-3);
+}
+
+// What is not for a method is not said of it.
+TEST_F(NetworkRuns, ThePlanSaysOnlyWhatItsMethodHas) {
+  const Plan equal = Planned({{"algorithm.name", "dp-nfl"}});
+  ASSERT_EQ(equal.allocations.size(), 1u);
+  EXPECT_EQ(equal.allocations[0].name, "static");
+  EXPECT_TRUE(equal.network->noise_term && !equal.network->bound22);
+  const Sets falls = {{"algorithm.allocation", "geometric"}, {"algorithm.ratio", "0.9"}};
+  for (const char* name : {"p-admm", "zcdp-grad-nfl"}) {
+    Sets sets = falls;
+    sets.push_back({"algorithm.name", name});
+    const NetworkPlan& n = *Planned(sets).network;
+    EXPECT_FALSE(n.noise_term || n.bound22 || n.bound23 || n.bound24) << name;
+  }
+  // A geometric allocation refuses a cap, so no warning asks for one.
+  const Plan steep = Planned({{"algorithm.allocation", "geometric"}, {"algorithm.ratio", "0.5"}});
+  ASSERT_FALSE(steep.warnings.empty());
+  EXPECT_NE(steep.warnings[0].find("algorithm.ratio nearer to 1"), std::string::npos) << steep.warnings[0];
+  EXPECT_EQ(steep.warnings[0].find("variance_cap"), std::string::npos);
+  const json shown = NetworkJson(Planned({{"network.topology", "ring"}}));
+  EXPECT_EQ(shown["signless_phi_min"], 0.0);
+  EXPECT_EQ(shown["last_notes_by"], "graph");
 }
 
 TEST_F(NetworkRuns, ForgedCertificatesAreFound) {

@@ -57,7 +57,9 @@ struct NetworkPlan {
   };
   std::vector<Group> groups;
   double least_noise = 0, most_noise = 0;  // std on w̃ in the last round, over the peers
-  // Of Theorem II, for the noise of this plan; of (22)–(24), where it falls by a constant factor.
+  bool by_factor = false;  // noise in the last notes is by the factor of the mean degree, not by the graph
+  // Of Theorem II, for the noise of this plan; of (22)–(24), where it falls by a constant factor. Of the
+  // linearised method alone.
   std::optional<double> noise_term, bound22, bound23, bound24;
 };
 

@@ -123,6 +123,7 @@ TEST(Schedule, Geometric) {
   const Shares s = GeometricShares(200, 0.99);
   ExpectRelative(1 / s.share(0), 639.918049361, 1e-11);
   ExpectRelative(s.share(199) / s.share(0), std::pow(0.99, -199), 1e-11);
+  ExpectRelative(s.share(199) / s.share(0), 7.38918049, 1e-9);  // shared/MATH.md, D8
   EXPECT_NEAR(Total(s), 1, 1e-12);
   EXPECT_EQ(GeometricShares(7, 1).log_share, UniformShares(7).log_share);
   const Shares steep = GeometricShares(100000, 0.5);                     // spans e^±69314
