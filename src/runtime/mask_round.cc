@@ -249,7 +249,7 @@ Result<Bytes> MaskClient::Answer(std::uint32_t round, std::uint32_t step, std::s
   Bytes kept = Codec::Encode(next);
   const Status durable = keep_(kept);
   Wipe(kept);
-  TACIT_OK(durable);
+  if (!durable.ok()) return durable.error();
   at_ = std::move(next);
   return reply;
 }

@@ -55,7 +55,9 @@ using Octets = std::vector<std::uint8_t>;
 struct MaskState {
   MaskState() = default;
   MaskState(const MaskState&) = default;
+  MaskState(MaskState&& from) noexcept { Swap(from); }
   MaskState& operator=(MaskState from);  // what was here is wiped with it
+  void Swap(MaskState&) noexcept;
   ~MaskState() {
     Wipe(std::as_writable_bytes(std::span(secrets.Mutable())));
     Wipe(std::as_writable_bytes(std::span(own.Mutable())));
@@ -77,9 +79,12 @@ struct MaskState {
   }
 };
 inline MaskState& MaskState::operator=(MaskState from) {
-  auto here = Fields(), there = from.Fields();
-  here.swap(there);
+  Swap(from);
   return *this;
+}
+inline void MaskState::Swap(MaskState& other) noexcept {
+  auto here = Fields(), there = other.Fields();
+  here.swap(there);
 }
 
 class MaskClient {
