@@ -332,6 +332,8 @@ Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name) {
   if (const toml::node* about = root.get("about"); about != nullptr && about->is_table()) {
     figure.title = TextOf(*about->as_table(), "title");
     figure.paper = TextOf(*about->as_table(), "paper");
+    figure.against = TextOf(*about->as_table(), "against");
+    figure.drawn = TextOf(*about->as_table(), "case");
   }
   if (const toml::node* claims = root.get("claim")) {
     if (!claims->is_array_of_tables())

@@ -49,6 +49,8 @@ struct Figure {
   std::filesystem::path file;
   std::string title, paper;
   std::vector<PublishedClaim> claims;
+  std::string against = {};  // the metric that goes to the right in its picture; empty: an axis does, or none
+  std::string drawn = {};  // the case that its picture is of; empty: all
 };
 // An error names the file, the line and what a claim may say.
 Result<Figure> LoadFigure(const std::filesystem::path& file, std::string name);
@@ -61,7 +63,7 @@ Result<std::vector<Figure>> Figures(const std::filesystem::path& folder);
 
 struct Verdict {
   enum class Kind { kHolds, kFails, kUntested } kind = Kind::kUntested;
-  std::string numbers;                 // ours, in a sentence; ± one standard deviation over several seeds
+  std::string numbers;  // ours, in a sentence; ± one standard deviation over several seeds
   // How far what is compared is from its limit, in standard errors of our means (to first order, where they
   // are divided); none with one seed. Up to kErrors it is within error: other seeds may decide otherwise.
   std::optional<double> errors = std::nullopt;

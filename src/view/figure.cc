@@ -71,6 +71,40 @@ std::optional<std::pair<std::string, double>> AtRound(const std::string& metric)
   return std::pair(metric.substr(0, at), std::strtod(metric.c_str() + at + 1, nullptr));
 }
 
+// "top:0.1+round:2" is "top+round".
+std::string Family(std::string_view text) {
+  std::string out;
+  for (bool number = false; const char c : text) {
+    number = c == ':' || (number && c != '+' && c != '/');
+    if (!number) out += c;
+  }
+  return out;
+}
+// Of a figure that is drawn against a metric. Bytes are shown as megabytes.
+Drawn DrawAgainst(const FigureRecord& r, const std::string& metric) {
+  Drawn drawn;
+  const std::string& across = r.figure.against;
+  const bool bytes = across.starts_with("bytes");
+  drawn.x_label = bytes ? fmt::format("MB {}", across == "bytes_up" ? "sent by the clients" : "received")
+                        : AxisLabel(across);
+  for (const GridPoint& p : r.result.points) {
+    std::string label;
+    bool here = true;
+    for (std::size_t a = 0; a < r.result.axes.size(); ++a) {
+      const std::string text = PlainText(p.at[a]);
+      const bool named = r.result.axes[a].key == "case";
+      if (named && !r.figure.drawn.empty())
+        here = text == r.figure.drawn;
+      else
+        label += (label.empty() ? "" : ", ") + (named ? text : Family(text));
+    }
+    const auto x = p.metrics.find(across), y = p.metrics.find(metric);
+    if (here && x != p.metrics.end() && y != p.metrics.end() && std::isfinite(x->second.mean))
+      Put(drawn, label, x->second.mean * (bytes ? 1e-6 : 1), y->second, HighIsGood(metric));
+  }
+  return drawn;
+}
+
 Drawn Draw(const FigureRecord& r, std::string& metric) {
   Drawn drawn;
   const SweepResult& s = r.result;
@@ -82,6 +116,7 @@ Drawn Draw(const FigureRecord& r, std::string& metric) {
     }
   if (r.metrics.empty() && !s.points.empty() && !s.points[0].metrics.empty())
     metric = s.points[0].metrics.begin()->first;
+  if (!r.figure.against.empty()) return DrawAgainst(r, metric);
   const bool high = HighIsGood(metric);
   const auto series = AtRound(metric);
   std::set<std::string> tuned;

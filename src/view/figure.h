@@ -28,7 +28,9 @@ FigureRecord MakeRecord(const Figure&, const Sweep&, SweepResult, bool quick);
 // An axis of numbers goes to the right (rounds before ε before any other), every other axis names the curves;
 // an axis that a claim calls tuned is taken at its best, as the claim does, and so are cases that a claim
 // names together ("fedexp*"). Metrics after several rounds ("error@10", "error@50") go over the rounds.
-// Without an axis of numbers, a point per line. Bars and bands are ± one standard deviation over the seeds.
+// Without an axis of numbers, a point per line. Where a figure names a metric to be drawn against, that goes
+// to the right, and values of an axis of words that differ in their numbers alone ("top:0.1+round:2") are a
+// curve. Bars and bands are ± one standard deviation over the seeds.
 std::string FigureSvg(const FigureRecord&, ChartSize = {640, 340});
 
 // The smallest and the largest certified ε of the runs; ∞ is possible. NaN: none is known.

@@ -61,6 +61,28 @@ TEST(FigureSvg, TakesTunedAxesAtTheirBest) {
   EXPECT_NE(VerdictMarkdown(r).find("1 \\| 2"), std::string::npos);
 }
 
+TEST(FigureSvg, DrawsAMetricAgainstAnother) {
+  const auto point = [](const char* name, const char* compressor, double bytes, double accuracy) {
+    return Point({Text(name), Text(compressor)},
+                 {{"accuracy", {accuracy, 0.01, 2}}, {"bytes_up", {bytes, 0, 2}}});
+  };
+  FigureRecord r = Record(
+      {{"case", {Text("a"), Text("b")}},
+       {"algorithm.compressor", {Text("top:0.1+round:2"), Text("top:0.4+round:2"), Text("top:0.1/8")}}},
+      {point("a", "top:0.4+round:2", 4e6, 0.75), point("a", "top:0.1+round:2", 1e6, 0.5),
+       point("a", "top:0.1/8", 2e6, 0.625), point("b", "top:0.1/8", 9e9, 0.1)},
+      {"accuracy", "bytes_up"});
+  r.figure.against = "bytes_up";
+  r.figure.drawn = "a";
+  const std::string svg = FigureSvg(r);
+  EXPECT_EQ(MarkupProblem(svg), "");
+  EXPECT_NE(svg.find(">MB sent by the clients<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("top+round: 0.5 to 0.75; top/8: 0.625"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("0.1\""), std::string::npos);
+  r.figure.drawn = "";
+  EXPECT_NE(FigureSvg(r).find("b, top/8: 0.1"), std::string::npos);
+}
+
 TEST(FigureSvg, DrawsLinesOfDotsAndSeries) {
   const FigureRecord dots =
       Record({{"case", {Text("a"), Text("b")}}},
