@@ -1,7 +1,6 @@
 // tacit serve and tacit join, and tacit peer where there is no server: a run over several machines.
 #include <fmt/ranges.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
@@ -9,7 +8,6 @@
 #include <mutex>
 
 #include "cli.h"
-#include "core/sha256.h"
 #include "experiment/files.h"
 #include "net/join.h"
 #include "net/peers.h"
@@ -101,11 +99,7 @@ Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   } else {
     TACIT_OK(WriteWhole(folder / "job.toml", ToToml(job)));
   }
-  if (!fs::exists(folder / "job.id", ec)) {
-    std::byte bits[16];
-    if (::getentropy(bits, sizeof bits) != 0) return Fail(Code::kIo, "the system's entropy cannot be read");
-    TACIT_OK(WriteWhole(folder / "job.id", Hex(bits) + "\n"));
-  }
+  if (!fs::exists(folder / "job.id", ec)) TACIT_OK(WriteWhole(folder / "job.id", NewName() + "\n"));
   TACIT_TRY(const std::string id, ReadWhole(folder / "job.id", 64));
   return id.substr(0, id.find('\n'));
 }

@@ -178,8 +178,8 @@ struct BatchDraw {
 class FeedbackClient : public NoisyClient<FeedbackOptions> {
  public:
   using NoisyClient::NoisyClient;
-  static constexpr bool kGoesBack =
-      true;  // g is the sum of what was counted, and so must be what a client has
+  // The server's g is the sum of what was counted, and so must be what a client has.
+  static constexpr bool kGoesBack = true;
   void Finish(const FeedbackDown&) {}
 
  protected:

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <utility>
 
+#include "privacy/mask_keys.h"
+
 namespace tacit {
 namespace {
 
@@ -71,7 +73,7 @@ Status AtomicFile::Flush() {
     if (n <= 0) return Trouble();
     rest.remove_prefix(static_cast<std::size_t>(n));
   }
-  if (access_ == Access::kOwnerOnly) ::explicit_bzero(buffer_.data(), buffer_.size());
+  if (access_ == Access::kOwnerOnly) Wipe(std::as_writable_bytes(std::span(buffer_)));
   buffer_.clear();
   return Ok{};
 }

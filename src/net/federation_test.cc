@@ -612,16 +612,6 @@ TEST_F(Federation, GoesOnAfterAStopBitForBit) {
 TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
   const auto files = WriteRows(12, 3, 2);
   const Job job = MakeJob(kSmall);
-  const auto start = [&](const std::atomic<bool>& stop) {
-    return FederationServer::Start(job, kId,
-                                   {.address = "127.0.0.1:0",
-                                    .identity = Who("server"),
-                                    .revocations = {},
-                                    .stop = &stop,
-                                    .answered = here_ / "answered",
-                                    .before = {},
-                                    .log = {}});
-  };
   const auto join = [&](const std::string& name, int port, std::size_t rounds, const char* state = "") {
     std::atomic<bool> pause = false;
     JoinOptions o = Joining(name, port, files[name == "c0" ? 0 : 1]);
@@ -642,7 +632,7 @@ TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
   };
   {
     std::atomic<bool> stop = false;
-    auto server = start(stop);
+    auto server = StartKeeping(job, &stop);
     ASSERT_TRUE(server.ok()) << server.error().message;
     std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
     {
@@ -653,7 +643,7 @@ TEST_F(Federation, AClientThatHasAnsweredFromAnotherFolderIsStopped) {
     stop = true;
   }
   std::atomic<bool> stop = false;
-  auto server = start(stop);  // and it knows after a restart
+  auto server = StartKeeping(job, &stop);  // and it knows after a restart
   ASSERT_TRUE(server.ok()) << server.error().message;
   refused(join("c0", (*server)->port(), 2, "elsewhere"));
   std::optional<Result<RunResult>> run;
@@ -692,15 +682,7 @@ TEST_F(Federation, ALineThatWasCutIsNotGoneOnWith) {
   const Job job = MakeJob(kSmall);
   const fs::path file = here_ / "answered";
   ASSERT_TRUE(WriteWhole(file, fmt::format("2 c0 {}\n1", kHome)).ok());
-  const auto start = [&] {
-    return FederationServer::Start(job, kId,
-                                   {.address = "127.0.0.1:0",
-                                    .identity = Who("server"),
-                                    .revocations = {},
-                                    .answered = file,
-                                    .before = {},
-                                    .log = {}});
-  };
+  const auto start = [&] { return StartKeeping(job); };
   {
     const auto server = start();
     ASSERT_TRUE(server.ok()) << server.error().message;
@@ -735,14 +717,7 @@ TEST_F(Federation, AnswersAreNotedBeforeTheyAreTaken) {
   const auto files = WriteRows(12, 3, 2);
   const Job job = MakeJob(kSmall);
   std::atomic<bool> stop = false, pause = false;
-  auto server = FederationServer::Start(job, kId,
-                                        {.address = "127.0.0.1:0",
-                                         .identity = Who("server"),
-                                         .revocations = {},
-                                         .stop = &stop,
-                                         .answered = here_ / "answered",
-                                         .before = {},
-                                         .log = {}});
+  auto server = StartKeeping(job, &stop);
   ASSERT_TRUE(server.ok()) << server.error().message;
   std::jthread coordinator([&] { (void)Coordinate(job, **server, here_ / "server"); });
   JoinOptions o = Joining("c0", (*server)->port(), files[0]);
@@ -818,17 +793,7 @@ TEST_F(Federation, AServerThatIsToStopEndsItsRound) {
   const auto files = WriteRows(12, 3, 2);
   const Job job = MakeJob(kSmall);
   std::atomic<bool> stop = false, pause = false;
-  const auto start = [&](double drain) {
-    return FederationServer::Start(job, kId,
-                                   {.address = "127.0.0.1:0",
-                                    .identity = Who("server"),
-                                    .revocations = {},
-                                    .stop = &stop,
-                                    .drain = drain,
-                                    .answered = here_ / "answered",
-                                    .before = {},
-                                    .log = {}});
-  };
+  const auto start = [&](double drain) { return StartKeeping(job, &stop, drain); };
   TrainHooks hooks;
   hooks.interrupt = &stop;
   const auto answer = [&](const char* name, int port) {

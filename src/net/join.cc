@@ -3,7 +3,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <sstream>
 #include <thread>
@@ -14,7 +13,6 @@
 #include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
-#include "privacy/mask_keys.h"
 
 namespace tacit {
 namespace {
@@ -47,11 +45,6 @@ struct Work {
   Bytes frame;
 };
 
-std::string NewName() {
-  std::array<std::byte, kSessionPart / 2> bits{};
-  RandomBytes(bits);
-  return Hex(bits);
-}
 struct Place {  // where a client answers from
   std::string name;
   std::uint32_t starts = 0;  // how many processes have begun there, with this one

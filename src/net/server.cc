@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "experiment/files.h"
 #include "net/deadline.h"
 #include "net/notary.h"
+#include "privacy/mask_keys.h"
 
 namespace tacit {
 namespace {
@@ -630,6 +632,12 @@ class Server final : public FederationServer, public v1::Federation::Service {
 };
 
 }  // namespace
+
+std::string NewName() {
+  std::array<std::byte, kSessionPart / 2> bits{};
+  RandomBytes(bits);
+  return Hex(bits);
+}
 
 Result<std::unique_ptr<FederationServer>> FederationServer::Start(const Job& job, std::string id,
                                                                   const ServeOptions& o) {

@@ -21,6 +21,7 @@ inline constexpr char kSessionKey[] = "tacit-session", kReadyKey[] = "tacit-read
 // A session names the folder a client answers from and the process that does: as many hexadecimal digits
 // each, of the latter the first eight how many processes there were in the folder before.
 inline constexpr std::size_t kSessionPart = 32, kStartDigits = 8;
+std::string NewName();  // of a run, a folder or a process: 32 digits at random
 inline bool IsHex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }

@@ -148,6 +148,20 @@ class Federation : public testing::Test {
                                       log_ += line + "\n";
                                     }});
   }
+  // One that keeps which answers it was sent, and stops when it is told to.
+  Result<std::unique_ptr<FederationServer>> StartKeeping(const Job& job,
+                                                         const std::atomic<bool>* stop = nullptr,
+                                                         double drain = 0) {
+    return FederationServer::Start(job, kId,
+                                   {.address = "127.0.0.1:0",
+                                    .identity = Who("server"),
+                                    .revocations = {},
+                                    .stop = stop,
+                                    .drain = drain,
+                                    .answered = here_ / "answered",
+                                    .before = {},
+                                    .log = {}});
+  }
   Ran Train(const Job& job, const std::vector<std::string>& files) {
     auto server = Start(job);
     EXPECT_TRUE(server.ok());

@@ -1,7 +1,5 @@
 #include "privacy/shamir.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 
 #include "core/check.h"
@@ -78,7 +76,7 @@ std::vector<SecretShare> Split(const Secret& secret, std::uint32_t threshold,
       shares[i].at[word] = y;
     }
   }
-  OPENSSL_cleanse(coefficients.data(), coefficients.size() * sizeof(std::uint64_t));
+  Wipe(std::as_writable_bytes(std::span(coefficients)));
   return shares;
 }
 
@@ -116,7 +114,7 @@ Result<Secret> Combine(std::span<const HeldShare> held, std::uint32_t threshold)
     for (std::size_t k = 0; k < bytes; ++k)
       secret.at[word * kWordBytes + k] = static_cast<std::byte>(sum[word] >> (8 * k) & 0xff);
   }
-  OPENSSL_cleanse(sum.data(), sum.size() * sizeof(std::uint64_t));
+  Wipe(std::as_writable_bytes(std::span(sum)));
   return secret;
 }
 

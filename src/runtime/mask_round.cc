@@ -258,7 +258,6 @@ Result<Octets> MaskClient::Keys(MaskState& s, std::span<const std::byte>) const 
   const KeyPair letters = KeyPair::Make(), masks = KeyPair::Make();
   const Secret seed = Secret::Random();
   Octets& secrets = s.secrets.Mutable();
-  Wipe(std::as_writable_bytes(std::span(secrets)));
   secrets.clear();
   secrets.reserve(3 * Secret::kSize);
   for (const Secret* one : {&letters.secret, &masks.secret, &seed})
