@@ -50,123 +50,246 @@ class Search {
   std::vector<std::string> texts_;
 };
 
-using Traffic = NetworkFaults;
+class Traffic : public NetworkFaults {
+ protected:
+  static constexpr std::size_t kDim = 5, kRecords = 12, kRounds = 4;
+  static constexpr double kClip = 0.25, kRate = 0.7, kL2 = 0.1;
+
+  // A run as the wire shows it: one client behind glass, another behind a proxy that keeps the ciphertext.
+  struct Watched {
+    RunResult alone;  // the same in one process
+    std::vector<Vec> models;  // as they were broadcast
+    std::vector<Bytes> answers;  // of the client behind glass: those that carry its update
+    std::string up, down, cipher;
+  };
+  void Watch(const std::vector<std::string>& clients, const std::string& privacy,
+             const std::vector<std::string>& files, Watched& out, TrainHooks hooks = {}) {
+    std::string names;
+    for (const std::string& c : clients) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", c);
+    const Job job =
+        MakeJob(fmt::format("data = {{ rows = {}, features = {}, row_norm = \"clip\" }}\n"
+                            "model = {{ l2 = {} }}\n"
+                            "privacy = {{ epsilon = 2.0, unit = \"client\", clip = {}{} }}\n"
+                            "algorithm = {{ name = \"dp-fedavg\", rounds = {}, allocation = \"static\", "
+                            "local_steps = 1, local_rate = {} }}\n"
+                            "serve = {{ clients = [{}], deadline = 600 }}\n",
+                            kRecords * clients.size(), kDim, kL2, kClip, privacy, kRounds, kRate, names));
+    hooks.noise_seed = kNoiseSeed;
+    hooks.write_folder = false;
+    hooks.threads = 1;
+    auto alone = tacit::Train(job.config, hooks);
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    out.alone = *std::move(alone);
+
+    auto server = Start(job);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    WatchedLink link(**server);
+    const auto carries = [](const Question& q) { return q.step == 0 || q.step == 3; };
+    link.before = [&](const Question& q) {
+      struct Broadcast {
+        Public<std::uint32_t> t;
+        Public<Vec> w;
+        auto Fields() { return std::tie(t, w); }
+      };
+      if (!carries(q)) return;
+      auto down = Codec::Decode<Broadcast>(q.frame);
+      ASSERT_TRUE(down.ok()) << down.error().message;
+      out.models.push_back(down->w->empty() ? Vec(kDim) : *down->w);
+    };
+    link.after = [&](const Question& q, std::vector<Bytes>& answers) {
+      if (carries(q) && !q.last) out.answers.push_back(answers[0]);
+    };
+    Glass glass((*server)->port(), Who("server"), Who(clients[0]));
+    FaultProxy wire({.port = (*server)->port(), .capture = true});
+    std::vector<std::optional<Result<Joined>>> joined(clients.size());
+    std::vector<std::jthread> sites;
+    for (std::size_t c = 0; c < clients.size(); ++c)
+      sites.emplace_back([&, c] {
+        const int port = c == 0 ? glass.port() : c == 1 ? wire.port() : (*server)->port();
+        JoinOptions o = Joining(clients[c], port, files[c]);
+        o.stop = &failed_;
+        joined[c] = Join(o);
+        if (!joined[c]->ok()) failed_ = true;
+      });
+    const auto run = Coordinate(job, link, here_ / "server");
+    (*server)->Over(0);
+    sites.clear();
+    for (const auto& one : joined) ASSERT_TRUE(one->ok()) << one->error().message;
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    EXPECT_EQ(run->model_sha256, out.alone.model_sha256);
+    ASSERT_EQ(out.models.size(), kRounds + 1);
+    ASSERT_EQ(out.answers.size(), kRounds);
+    out.up = glass.up(), out.down = glass.down();
+    for (const std::string& one : wire.Captured()) out.cipher += one;
+    EXPECT_NE(out.up.find("/tacit.v1.Federation/Answer"), std::string::npos) << "the glass is not clear";
+    EXPECT_EQ(out.cipher.find("tacit.v1"), std::string::npos);
+  }
+
+  // What a client knows and nobody else may: rows, gradients of rows and of clients, and updates before they
+  // are clipped. Gives the clipped updates, by client and round.
+  static std::vector<std::vector<Vec>> Secrets(const std::vector<std::string>& files,
+                                               const std::vector<Vec>& models, Search& secret) {
+    std::vector<std::vector<Vec>> clipped;
+    for (const std::string& file : files) {
+      std::ifstream in(file);
+      std::vector<Vec> rows;
+      Vec labels;
+      for (std::string line; std::getline(in, line);) {
+        secret.Add(line);
+        std::istringstream words(line);
+        Vec row;
+        for (std::string word; std::getline(words, word, ',');) row.push_back(std::stod(word));
+        labels.push_back(row[0]);
+        row.erase(row.begin());
+        for (const double v : row) secret.Add(v);
+        Scale(1 / std::max(1.0, Norm(row)), row);
+        for (const double v : row) secret.Add(v);
+        rows.push_back(std::move(row));
+      }
+      EXPECT_EQ(rows.size(), kRecords);
+      clipped.emplace_back();
+      for (std::size_t t = 0; t < kRounds; ++t) {
+        const Vec& w = models[t];
+        Vec mean(kDim);
+        for (std::size_t l = 0; l < rows.size(); ++l) {
+          const double margin = labels[l] * Dot(rows[l], w);
+          secret.Add(margin);
+          for (std::size_t j = 0; j < kDim; ++j) {
+            const double g = -labels[l] * rows[l][j] / (1 + std::exp(margin));
+            secret.Add(g);
+            mean[j] += g / static_cast<double>(rows.size());
+          }
+        }
+        Vec update(kDim);
+        for (std::size_t j = 0; j < kDim; ++j) update[j] = -kRate * (mean[j] + kL2 * w[j]);
+        const double length = Norm(update);
+        for (std::size_t j = 0; j < kDim; ++j)
+          for (const double v : {mean[j], mean[j] * static_cast<double>(rows.size())})
+            secret.Add(v), secret.Add(-v);
+        for (std::size_t j = 0; t > 0 && j < kDim; ++j) secret.Add(w[j] + update[j]);
+        if (length > kClip)
+          for (const double v : update) secret.Add(v), secret.Add(-v);
+        Scale(std::min(1.0, kClip / length), update);
+        clipped.back().push_back(std::move(update));
+      }
+    }
+    return clipped;
+  }
+  static void AddAll(const std::vector<std::vector<Vec>>& updates, Search& to) {
+    for (const auto& client : updates)
+      for (const Vec& update : client)
+        for (const double v : update) to.Add(v), to.Add(-v);
+  }
+};
 
 // Rows, gradients of rows and of clients, and updates before noise, clipped or not: none of it is in what a
 // client sends, ciphertext or plain text. The noised update is in the plain text, as it should be.
 TEST_F(Traffic, HoldsNothingThatIsNotNoised) {
-  constexpr std::size_t kDim = 5, kRecords = 12;
   const auto files = WriteRows(2 * kRecords, kDim, 2);
-  const Job job = MakeJob(
-      fmt::format("data = {{ rows = {}, features = {}, row_norm = \"clip\" }}\n"
-                  "model = {{ l2 = 0.1 }}\n"
-                  "privacy = {{ epsilon = 2.0, unit = \"client\", clip = 0.25 }}\n"
-                  "algorithm = {{ name = \"dp-fedavg\", rounds = 4, local_steps = 1, local_rate = 0.7 }}\n"
-                  "serve = {{ clients = [\"c0\", \"c1\"], deadline = 600 }}\n",
-                  2 * kRecords, kDim));
   Search secret, released;
   TrainHooks hooks;
-  hooks.noise_seed = kNoiseSeed;
-  hooks.write_folder = false;
-  hooks.threads = 1;
   hooks.saw = [&](std::uint32_t, View values) {
     for (const double v : values) released.Add(v);
   };
-  const auto alone = tacit::Train(job.config, hooks);
-  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  Watched run;
+  ASSERT_NO_FATAL_FAILURE(Watch({"c0", "c1"}, "", files, run, hooks));
+  AddAll(Secrets(files, run.models, secret), secret);
 
-  auto server = Start(job);
-  ASSERT_TRUE(server.ok()) << server.error().message;
-  WatchedLink link(**server);
-  std::vector<Vec> models;  // as they were broadcast
-  link.before = [&](const Question& q) {
-    struct Broadcast {
-      Public<std::uint32_t> t;
-      Public<Vec> w;
-      auto Fields() { return std::tie(t, w); }
-    };
-    auto down = Codec::Decode<Broadcast>(q.frame);
-    ASSERT_TRUE(down.ok()) << down.error().message;
-    models.push_back(down->w->empty() ? Vec(kDim) : *down->w);
-  };
-  // One client behind glass, the other behind a proxy that keeps the ciphertext.
-  Glass glass((*server)->port(), Who("server"), Who("c0"));
-  FaultProxy wire({.port = (*server)->port(), .capture = true});
-  std::vector<std::optional<Result<Joined>>> joined(2);
-  std::vector<std::jthread> clients;
-  for (std::size_t c = 0; c < 2; ++c)
-    clients.emplace_back([&, c] {
-      JoinOptions o = Joining(job.clients[c], c == 0 ? glass.port() : wire.port(), files[c]);
-      o.stop = &failed_;
-      joined[c] = Join(o);
-      if (!joined[c]->ok()) failed_ = true;
-    });
-  const auto run = Coordinate(job, link, here_ / "server");
-  (*server)->Over(0);
-  clients.clear();
-  for (const auto& one : joined) ASSERT_TRUE(one->ok()) << one->error().message;
-  ASSERT_TRUE(run.ok()) << run.error().message;
-  EXPECT_EQ(run->model_sha256, alone->model_sha256);
-
-  for (const std::string& file : files) {
-    std::ifstream in(file);
-    std::vector<Vec> rows;
-    Vec labels;
-    for (std::string line; std::getline(in, line);) {
-      secret.Add(line);
-      std::istringstream words(line);
-      Vec row;
-      for (std::string word; std::getline(words, word, ',');) row.push_back(std::stod(word));
-      labels.push_back(row[0]);
-      row.erase(row.begin());
-      for (const double v : row) secret.Add(v);
-      Scale(1 / std::max(1.0, Norm(row)), row);
-      for (const double v : row) secret.Add(v);
-      rows.push_back(std::move(row));
-    }
-    ASSERT_EQ(rows.size(), kRecords);
-    for (const Vec& w : models) {
-      Vec mean(kDim);
-      for (std::size_t l = 0; l < rows.size(); ++l) {
-        const double t = labels[l] * Dot(rows[l], w);
-        secret.Add(t);
-        for (std::size_t j = 0; j < kDim; ++j) {
-          const double g = -labels[l] * rows[l][j] / (1 + std::exp(t));
-          secret.Add(g);
-          mean[j] += g / static_cast<double>(rows.size());
-        }
-      }
-      Vec update(kDim);
-      for (std::size_t j = 0; j < kDim; ++j) update[j] = -0.7 * (mean[j] + 0.1 * w[j]);
-      const double length = Norm(update);
-      for (std::size_t j = 0; j < kDim; ++j)
-        for (const double v : {mean[j], mean[j] * static_cast<double>(rows.size()), update[j],
-                               w[j] + update[j], update[j] * std::min(1.0, 0.25 / length)})
-          secret.Add(v), secret.Add(-v);
-    }
-  }
-
-  const std::string plain = glass.up();
-  std::string cipher;
-  for (const std::string& one : wire.Captured()) cipher += one;
-  EXPECT_NE(plain.find("/tacit.v1.Federation/Answer"), std::string::npos) << "the glass is not clear";
-  EXPECT_EQ(cipher.find("tacit.v1"), std::string::npos);
-  EXPECT_GE(released.Hits(plain), released.size() / 2)
+  EXPECT_GE(released.Hits(run.up), released.size() / 2)
       << "what is released must be seen, for the search to count";
-  EXPECT_EQ(secret.Hits(plain), 0u);
-  EXPECT_EQ(secret.Hits(glass.down()), 0u);
-  EXPECT_EQ(secret.Hits(cipher), 0u);
-  EXPECT_EQ(released.Hits(cipher), 0u);
+  EXPECT_EQ(secret.Hits(run.up), 0u);
+  EXPECT_EQ(secret.Hits(run.down), 0u);
+  EXPECT_EQ(secret.Hits(run.cipher), 0u);
+  EXPECT_EQ(released.Hits(run.cipher), 0u);
   // And what is searched for would be found: the clipped update of a client, at an odd place.
   const double planted = 0.4375 + 1e-3 / 3;
-  std::string spoiled = plain;
-  spoiled.insert(plain.size() / 2 | 1, reinterpret_cast<const char*>(&planted), 8);
+  std::string spoiled = run.up;
+  spoiled.insert(run.up.size() / 2 | 1, reinterpret_cast<const char*>(&planted), 8);
   Search with = secret;
   with.Add(planted * (1 + 1e-10));
-  EXPECT_EQ(with.Hits(plain), 0u);
+  EXPECT_EQ(with.Hits(run.up), 0u);
   EXPECT_EQ(with.Hits(spoiled), 1u);
   std::cout << fmt::format("{} values searched in {} bytes of plain text and {} of ciphertext\n",
-                           secret.size(), plain.size() + glass.down().size(), cipher.size());
+                           secret.size(), run.up.size() + run.down.size(), run.cipher.size());
+}
+
+// Under masks a client has a share of the noise only, so that not even its noised integers may be seen: nor
+// these, nor the update on its grid, nor the noise alone, are in what it sends, with TLS taken off.
+TEST_F(Traffic, UnderMasksHoldsNoIntegersOfOneClient) {
+  const std::vector<std::string> names = {"m0", "m1", "m2", "m3", "m4", "m5"};
+  const auto files = WriteRows(names.size() * kRecords, kDim, names.size());
+  Watched run;
+  ASSERT_NO_FATAL_FAILURE(
+      Watch(names, ", trust = \"masked\", mechanism = \"discrete_gaussian\"", files, run));
+  Search secret;
+  const auto updates = Secrets(files, run.models, secret);
+  AddAll(updates, secret);
+
+  const SecureSum& sum = *run.alone.plan.secure;
+  ASSERT_EQ(sum.bits(), 32u);
+  const DiscreteGaussian law(std::ldexp(sum.share().value(), -sum.grid_exponent()));
+  using Integers = std::vector<std::uint32_t>;
+  const auto of = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };  // modulo 2^b
+  std::vector<Integers> hidden;
+  for (std::size_t t = 0; t < kRounds; ++t) {
+    Vec moved(kDim);
+    for (std::uint32_t c = 0; c < names.size(); ++c) {
+      std::vector<std::int64_t> noise(kDim);
+      auto rng = NoiseRng::Replayable({kNoiseSeed, Purpose::kNoise, c, static_cast<std::uint32_t>(t + 1)});
+      law.Fill(rng, noise);
+      Integers term, share, alone;
+      for (std::size_t j = 0; j < kDim; ++j) {
+        const auto v = static_cast<std::int64_t>(std::ldexp(updates[c][t][j], -sum.grid_exponent()));
+        term.push_back(of(v)), alone.push_back(of(noise[j])), share.push_back(of(v + noise[j]));
+        moved[j] += sum.grid() * static_cast<double>(v + noise[j]) / static_cast<double>(names.size());
+      }
+      for (auto& one : {term, share, alone}) hidden.push_back(one);
+    }
+    // These are what the server opened the sum of, up to a step of the grid a client.
+    for (std::size_t j = 0; j < kDim; ++j)
+      EXPECT_NEAR(run.models[t + 1][j] - run.models[t][j], moved[j], 2 * sum.grid());
+  }
+  // Two neighbours of the same vector, each up to two steps: 2⁻⁵⁹ at a place by chance.
+  const auto seen = [&](std::string_view bytes) {
+    std::size_t hits = 0;
+    for (std::size_t at = 0; at + 8 <= bytes.size(); ++at) {
+      std::uint32_t pair[2];
+      std::memcpy(pair, bytes.data() + at, 8);
+      for (const Integers& one : hidden)
+        for (std::size_t j = 0; j + 1 < kDim; ++j)
+          hits += pair[0] - one[j] + 2 <= 4 && pair[1] - one[j + 1] + 2 <= 4 ? 1 : 0;
+    }
+    return hits;
+  };
+  for (const Bytes& sent : run.answers)
+    EXPECT_NE(run.up.find({reinterpret_cast<const char*>(sent.data()), sent.size()}), std::string::npos)
+        << "what is sent must be seen, for the search to count";
+  for (const std::string* text : {&run.up, &run.down, &run.cipher}) {
+    EXPECT_EQ(seen(*text), 0u);
+    EXPECT_EQ(secret.Hits(*text), 0u);
+  }
+  std::string spoiled = run.up;
+  spoiled.insert(run.up.size() / 2 | 1, reinterpret_cast<const char*>(hidden[1].data()), 4 * kDim);
+  EXPECT_EQ(seen(spoiled), kDim - 1);
+  std::cout << fmt::format(
+      "{} vectors and {} values searched in {} bytes of plain text and {} of ciphertext\n", hidden.size(),
+      secret.size(), run.up.size() + run.down.size(), run.cipher.size());
+}
+
+// A server that is trusted sees clipped updates, once TLS is taken off, and nothing else that is private; the
+// wire sees nothing.
+TEST_F(Traffic, ToATrustedServerHoldsClippedUpdatesWithinTlsAlone) {
+  const auto files = WriteRows(2 * kRecords, kDim, 2);
+  Watched run;
+  ASSERT_NO_FATAL_FAILURE(Watch({"c0", "c1"}, ", trust = \"central\"", files, run));
+  Search secret, entrusted;
+  AddAll(Secrets(files, run.models, secret), entrusted);
+  EXPECT_GE(entrusted.Hits(run.up), kRounds * kDim);
+  EXPECT_EQ(secret.Hits(run.up), 0u);
+  for (Search* one : {&secret, &entrusted}) {
+    EXPECT_EQ(one->Hits(run.down), 0u);
+    EXPECT_EQ(one->Hits(run.cipher), 0u);
+  }
 }
 
 class Callers : public NetworkFaults {
