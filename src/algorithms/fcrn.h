@@ -261,10 +261,11 @@ struct DpFcrn {
   static constexpr std::size_t kMostCoordinates = std::size_t{1} << 28;
 
   struct Sum : ReleasedSum {
-    // What cannot be added to the others is left out.
+    // What cannot be added to the others is left out. A mask of a client's own has fewer than d coordinates.
     void Add(const Up& up) {
       const std::size_t length = *up.dim == 0 ? up.value->size() : *up.dim;
-      if ((count > 0 && total->size() != length) || length < up.value->size() || length > kMostCoordinates)
+      if ((count > 0 && total->size() != length) || (*up.dim != 0 && length <= up.value->size()) ||
+          length > kMostCoordinates)
         return;
       if (*up.dim == 0) return Take(up.value, 1);
       std::vector<std::uint32_t> mask;
@@ -311,6 +312,12 @@ struct DpFcrn {
     }
     std::uint32_t round() const { return t_ < o_->rounds.size() ? o_->rounds[t_] : o_->rounds.back(); }
     std::array<std::size_t, 3> lengths() const { return {0, 0, o_->MessageLength(problem_->dim)}; }
+    // Whether a message of the right length can be this client's: where masks are its own, of the seed and
+    // the length that everybody knows.
+    bool CanBeOf(std::uint32_t client, const Up& up) const {
+      const bool own = o_->own_masks(problem_->dim);
+      return *up.dim == (own ? problem_->dim : 0) && (!own || *up.mask == MaskSeed(*o_, t_, client + 1));
+    }
     View model() const { return last_.mean(); }
     std::uint32_t answered() const { return answered_; }
     double step_size() const { return o_->rate; }  // α of every round

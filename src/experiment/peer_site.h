@@ -106,8 +106,8 @@ class PeerSiteOf final : public PeerSite {
         place, from,
         [&](std::span<const std::byte> one) -> Status {
           TACIT_TRY(auto note, Codec::Decode<typename A::Note>(one));
-          if (FaultOf(note, peer_.lengths()) == Fault::kNone) return Ok{};
-          return Fail(Code::kMalformed, "it has another length, or holds what is no number");
+          if (FaultOf(note, peer_.lengths()) == Fault::kNone && Within(kLargestSent, note)) return Ok{};
+          return Fail(Code::kMalformed, "it has another length, or holds what is no number or beyond 2^100");
         },
         bytes));
     for (std::size_t i = 0; i < from.size(); ++i) {

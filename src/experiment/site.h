@@ -10,6 +10,7 @@
 #include "experiment/own_rounds.h"
 #include "runtime/link.h"
 #include "runtime/mask_round.h"
+#include "wire/bearable.h"
 
 namespace tacit {
 
@@ -45,22 +46,18 @@ class Site : public OwnRounds {
   virtual Result<Standing> Load(std::size_t planned) = 0;  // kNotFound: there is none
   virtual const Masked* kept() const { return nullptr; }  // what was sealed in the last round; null: no masks
 
-  // Whether a field of a broadcast is one that a client can work with: its code may index by it, and squares
-  // of its numbers must be numbers.
-  static bool Bearable(double v) { return std::abs(v) <= 0x1p250; }  // NaN is not
+  // Whether a field of a broadcast is as long as one of this job: a client's code may index by it.
   template <class T> bool Fits(const Public<T>&) const { return true; }
   template <class T> bool Fits(const Released<T>&) const { return true; }
-  bool Fits(const Released<double>& v) const { return Bearable(*v); }
   bool Fits(const Released<Vec>& v) const {
-    return (v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_)) &&
-           std::all_of(v->begin(), v->end(), &Bearable);
+    return v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_);
   }
   // A broadcast of this place in the schedule, decoded.
   template <class Down>
   Result<Down> Read(std::span<const std::byte> bytes, std::size_t place) const {
     TACIT_TRY(Down down, Codec::Decode<Down>(bytes));
     const bool fits = std::apply([&](const auto&... f) { return (Fits(f) && ...); }, down.Fields());
-    if (!fits || *down.t != place)
+    if (!fits || *down.t != place || !Within(kLargestBroadcast, down))
       return Fail(Code::kMalformed,
                   "the server's broadcast is not one of this job; both must run the same version");
     return down;

@@ -24,6 +24,7 @@ class WatchedLink final : public Link {
     return Ok{};
   }
   const Roster* roster() const override { return inner_.roster(); }
+  std::string server() const override { return inner_.server(); }
   void Note(const std::string& text) override { inner_.Note(text); }
 
  private:

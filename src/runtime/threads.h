@@ -25,6 +25,7 @@
 #include "runtime/link.h"
 #include "runtime/pool.h"
 #include "runtime/rank_accounts.h"
+#include "wire/bearable.h"
 
 namespace tacit {
 
@@ -191,12 +192,23 @@ class ThreadRuntime {
     const auto fits = [&](auto reply) -> Status {  // a Result<Reply<A>>
       if (!reply.ok()) return reply.error();
       const Fault fault = FaultOf(reply->up, lengths);  // absent: the client says that it has nothing to say
-      if ((fault != Fault::kNone && fault != Fault::kAbsent) || reply->iterate->size() != own ||
-          !AllFinite(*reply->iterate))
+      const bool fit = fault == Fault::kNone ? Within(kLargestSent, reply->up) : fault == Fault::kAbsent;
+      if (!fit || reply->iterate->size() != own || !Within(kLargestSent, *reply->iterate))
         return Fail(Code::kMalformed,
-                    "the message is not of the agreed length, or not finite; sender and receiver must run "
-                    "the same job and version");
+                    "the message is not of the agreed length, or has numbers that are not finite or beyond "
+                    "2^100; sender and receiver must run the same job and version");
       return Ok{};
+    };
+    // Whether the public numbers of a message that fits are those of this client in this round.
+    const auto agrees = [&](std::uint32_t client, auto reply) -> Status {
+      typename A::Up& up = reply->up;
+      bool ok = true;
+      if constexpr (requires { server.CanBeOf(client, up); }) ok = server.CanBeOf(client, up);
+      if constexpr (requires { *up.weight; }) ok = *up.weight == far.weights[client];
+      if (ok || FaultOf(up, lengths) == Fault::kAbsent) return Ok{};
+      return Fail(Code::kMalformed,
+                  "the message's public numbers are not those of this client in this round; sender and "
+                  "receiver must run the same job and version");
     };
     std::vector<std::uint32_t> ids, counted;
     std::vector<Bytes> answers;
@@ -222,8 +234,9 @@ class ThreadRuntime {
                                    return fits(open(0, bytes));
                                  },
                                  .check_from = [&](std::uint32_t client, auto bytes) -> Status {
-                                   if constexpr (!IsEntrusted<typename A::Up>) return Ok{};
-                                   return fits(open(client, bytes));
+                                   if constexpr (IsEntrusted<typename A::Up>)
+                                     return fits(open(client, bytes));
+                                   return agrees(client, open(client, bytes));
                                  }},
                                 answers));
           return ids.size();
@@ -248,9 +261,11 @@ class ThreadRuntime {
                                  .most_bytes = MostBytes({}, own),
                                  .check = [&](auto bytes) -> Status {
                                    TACIT_TRY(const auto last, Codec::Decode<Farewell<A>>(bytes));
-                                   if (last.iterate->size() == own && AllFinite(*last.iterate)) return Ok{};
+                                   if (last.iterate->size() == own && Within(kLargestSent, *last.iterate))
+                                     return Ok{};
                                    return Fail(Code::kMalformed,
-                                               "the last model is not of the agreed length");
+                                               "the last model is not of the agreed length, or has numbers "
+                                               "that are not finite or beyond 2^100");
                                  }},
                                 answers));
           for (std::size_t i = 0; own != 0 && i < ids.size(); ++i) {
