@@ -1,7 +1,10 @@
 // Masked sums over real channels with mutual TLS on this machine: the sums of one process, and clients that
 // are lost in any step.
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <federation.grpc.pb.h>
+#include "core/sha256.h"
 #include "experiment/verify.h"
 #include "net/test_federation.h"
 #include "privacy/ledger.h"
@@ -202,6 +205,63 @@ TEST_F(MaskedFederation, AMaskedRoundThatCannotBeOpenedIsAbandonedAndTheRunGoesO
   const auto verified = VerifyFolder(here_ / "server");
   ASSERT_TRUE(verified.ok()) << verified.error().message;
   for (const Finding& f : verified->findings) ADD_FAILURE() << f.sentence;
+}
+
+// By Python: hashlib.sha256(hashlib.sha256(frame).digest() + personal).digest()[:16].
+TEST_F(MaskedFederation, AQuestionIsNamedByItsFrameAndWhatOneClientAloneIsAsked) {
+  const Job job = MakeJob(kMasked);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  struct Down {
+    Public<std::uint32_t> t{6};
+    auto Fields() { return std::tie(t); }
+  } down;
+  const Bytes frame = Codec::Encode(down);
+  const std::string letters = "letters";
+  const auto raw = std::as_bytes(std::span(letters));
+  const std::vector<Bytes> personal = {Bytes(raw.begin(), raw.end()), {}};
+  const std::vector<std::uint32_t> who = {0, 1};
+  std::jthread asking([&] {
+    std::vector<Bytes> answers;
+    EXPECT_FALSE((*server)
+                     ->Ask({.round = 7,
+                            .who = who,
+                            .frame = frame,
+                            .most_bytes = 4096,
+                            .step = 3,
+                            .personal = personal,
+                            .check = [](auto) -> Status { return Ok{}; }},
+                           answers)
+                     .ok());
+  });
+  struct Stop {
+    std::atomic<bool>& flag;
+    ~Stop() { flag = true; }
+  } const stop{failed_};  // ends the question
+  const std::vector<std::string> names = {"e6fb51ec882c6d75361e6d78d233544a",
+                                          "5158982e36fa10ee10bde7041d2f45ff"};
+  for (std::size_t c = 0; c < 2; ++c) {
+    const Identity id = Who(job.clients[c]);
+    const auto stub = v1::Federation::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", (*server)->port()),
+                            grpc::SslCredentials({id.authority, id.key, id.certificate})));
+    grpc::ClientContext call;
+    call.AddMetadata(kSessionKey, SessionFrom(kHome));
+    v1::NextRequest request;
+    request.set_job(kId);
+    const auto stream = stub->Next(&call, request);
+    v1::WorkPart part;
+    ASSERT_TRUE(stream->Read(&part));
+    EXPECT_EQ(part.round(), 7u);
+    EXPECT_EQ(part.step(), 3u);
+    EXPECT_EQ(Hex(std::as_bytes(std::span(part.question()))), names[c]);
+    EXPECT_EQ(part.data(), std::string(reinterpret_cast<const char*>(frame.data()), frame.size()) +
+                               (c == 0 ? letters : ""));
+    v1::WorkPart rest;
+    while (stream->Read(&rest)) {
+    }
+    EXPECT_TRUE(stream->Finish().ok());
+  }
 }
 
 // What a client has signed and opened is in its file; without it a sum of the same updates could be opened
