@@ -673,8 +673,7 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
   const auto abandoned = [&](const std::string& why) {
     Note(
         fmt::format("round {}: {}; the sum stays closed and the round is abandoned: nobody is counted in it, "
-                    "and what was "
-                    "sealed stays paid",
+                    "and what was sealed stays paid",
                     q.round, why));
     return std::optional<std::vector<Mask>>();
   };
