@@ -1,7 +1,10 @@
 // Masked sums over real channels with mutual TLS on this machine: the sums of one process, and clients that
 // are lost in any step.
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <federation.grpc.pb.h>
+#include "core/sha256.h"
 #include "experiment/verify.h"
 #include "net/test_federation.h"
 #include "privacy/ledger.h"
@@ -116,6 +119,148 @@ TEST_F(MaskedFederation, AMaskedRoundGoesOnWithoutWhoIsLostInAnyOfItsSteps) {
     ASSERT_TRUE(ledger.ok()) << ledger.error().message;
     EXPECT_LE(ledger->front().rounds_released, 6u);
     EXPECT_EQ(ledger->front().plan_epsilon, run->certified_epsilon);  // the whole plan, whoever was there
+  }
+}
+
+// The link of a server, which loses the answers of two clients once: the inputs of the first round.
+class LosesTwoInputs final : public Link {
+ public:
+  explicit LosesTwoInputs(Link& inner) : inner_(inner) {}
+  Status Ask(const Question& q, std::vector<Bytes>& answers) override {
+    TACIT_OK(inner_.Ask(q, answers));
+    if (q.step != 3 || std::exchange(lost_, true)) return Ok{};
+    for (std::size_t i = 0; i < q.who.size(); ++i)
+      if (q.who[i] >= 4) answers[i].clear();
+    return Ok{};
+  }
+  const Roster* roster() const override { return inner_.roster(); }
+  void Note(const std::string& text) override { inner_.Note(text); }
+
+ private:
+  Link& inner_;
+  bool lost_ = false;
+};
+
+// Four of six are counted in the first round, all of whom must sign, and one of them is gone when it has sent
+// its input. The round is over after two deadlines without an answer that counts; the next ones have all who
+// are there, and the lost one when it is back.
+TEST_F(MaskedFederation, AMaskedRoundThatCannotBeOpenedIsAbandonedAndTheRunGoesOn) {
+  const auto files = WriteRows(24, 3, 6);
+  const Job job =
+      MakeJob(kMasked, {{"algorithm.rounds", "4"}, {"serve.minimum", "4"}, {"serve.deadline", "5"}});
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  std::atomic<std::size_t> done = 0;
+  std::vector<std::jthread> clients;
+  std::vector<std::string> trouble(6);
+  std::vector<std::size_t> rounds(6);
+  for (std::size_t c = 0; c < 6; ++c)
+    clients.emplace_back([&, c] {
+      bool lost = c != 0;  // the first one is to be
+      for (bool over = false; !over && !failed_;) {
+        std::atomic<bool> pause = false;
+        JoinOptions o = Joining(job.clients[c], (*server)->port(), files[c]);
+        o.stop = &pause;
+        o.log = [&](const std::string& line) {
+          if (!lost && line.starts_with("round 1, step 3 of")) pause = true;
+        };
+        const auto joined = Join(o);
+        if (!joined.ok()) {
+          trouble[c] = joined.error().message;
+          failed_ = true;
+          return;
+        }
+        over = joined->over;
+        rounds[c] = joined->result.rounds;
+        lost = true;
+        while (!over && done < 1 && !failed_) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  LosesTwoInputs link(**server);
+  TrainHooks hooks;
+  hooks.progress = [&](const Progress& p) { done = p.round; };
+  const auto run = Coordinate(job, link, here_ / "server", hooks);
+  if (!run.ok()) failed_ = true;
+  (*server)->Over();
+  clients.clear();
+  ASSERT_TRUE(run.ok()) << run.error().message << "\n" << log_;
+  for (const std::string& t : trouble) EXPECT_EQ(t, "") << log_;
+  EXPECT_EQ(run->rounds_done, 4u);
+  EXPECT_NE(log_.find("round 1: 3 of 4 clients have signed who is counted, and 4 must"), std::string::npos)
+      << log_;
+  EXPECT_NE(log_.find("abandoned"), std::string::npos);
+  EXPECT_EQ(run->answers.taken + run->answers.absent, 24u);
+  EXPECT_GE(run->answers.absent, 6u);
+  EXPECT_GE(run->answers.taken, 4u);
+  EXPECT_FALSE(std::filesystem::exists(here_ / "server/masks"));
+  // What was sealed in the round that was abandoned stays paid, and nothing is paid twice.
+  for (std::size_t c = 0; c < 6; ++c) {
+    EXPECT_GE(rounds[c], 2u);
+    EXPECT_LE(rounds[c], 4u);
+    const auto ledger = SqliteVault::Read(here_ / ("state-" + job.clients[c]) / kId / "ledger.db");
+    ASSERT_TRUE(ledger.ok()) << ledger.error().message;
+    EXPECT_EQ(ledger->front().rounds_released, rounds[c]);
+    EXPECT_EQ(ledger->front().plan_epsilon, run->certified_epsilon);
+  }
+  const auto verified = VerifyFolder(here_ / "server");
+  ASSERT_TRUE(verified.ok()) << verified.error().message;
+  for (const Finding& f : verified->findings) ADD_FAILURE() << f.sentence;
+}
+
+// By Python: hashlib.sha256(hashlib.sha256(frame).digest() + personal).digest()[:16].
+TEST_F(MaskedFederation, AQuestionIsNamedByItsFrameAndWhatOneClientAloneIsAsked) {
+  const Job job = MakeJob(kMasked);
+  auto server = Start(job);
+  ASSERT_TRUE(server.ok());
+  struct Down {
+    Public<std::uint32_t> t{6};
+    auto Fields() { return std::tie(t); }
+  } down;
+  const Bytes frame = Codec::Encode(down);
+  const std::string letters = "letters";
+  const auto raw = std::as_bytes(std::span(letters));
+  const std::vector<Bytes> personal = {Bytes(raw.begin(), raw.end()), {}};
+  const std::vector<std::uint32_t> who = {0, 1};
+  std::jthread asking([&] {
+    std::vector<Bytes> answers;
+    EXPECT_FALSE((*server)
+                     ->Ask({.round = 7,
+                            .who = who,
+                            .frame = frame,
+                            .most_bytes = 4096,
+                            .step = 3,
+                            .personal = personal,
+                            .check = [](auto) -> Status { return Ok{}; }},
+                           answers)
+                     .ok());
+  });
+  struct Stop {
+    std::atomic<bool>& flag;
+    ~Stop() { flag = true; }
+  } const stop{failed_};  // ends the question
+  const std::vector<std::string> names = {"e6fb51ec882c6d75361e6d78d233544a",
+                                          "5158982e36fa10ee10bde7041d2f45ff"};
+  for (std::size_t c = 0; c < 2; ++c) {
+    const Identity id = Who(job.clients[c]);
+    const auto stub = v1::Federation::NewStub(
+        grpc::CreateChannel(fmt::format("127.0.0.1:{}", (*server)->port()),
+                            grpc::SslCredentials({id.authority, id.key, id.certificate})));
+    grpc::ClientContext call;
+    call.AddMetadata(kSessionKey, SessionFrom(kHome));
+    v1::NextRequest request;
+    request.set_job(kId);
+    const auto stream = stub->Next(&call, request);
+    v1::WorkPart part;
+    ASSERT_TRUE(stream->Read(&part));
+    EXPECT_EQ(part.round(), 7u);
+    EXPECT_EQ(part.step(), 3u);
+    EXPECT_EQ(Hex(std::as_bytes(std::span(part.question()))), names[c]);
+    EXPECT_EQ(part.data(), std::string(reinterpret_cast<const char*>(frame.data()), frame.size()) +
+                               (c == 0 ? letters : ""));
+    v1::WorkPart rest;
+    while (stream->Read(&rest)) {
+    }
+    EXPECT_TRUE(stream->Finish().ok());
   }
 }
 

@@ -122,7 +122,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
                                 : q.least != 0       ? std::min(q.who.size(), q.least)
                                 : job_.minimum != 0  ? std::min(q.who.size(), job_.minimum)
                                                      : q.who.size();
-    const auto until = steady_clock::now() + std::chrono::duration<double>(job_.deadline);
+    const std::chrono::duration<double> deadline(job_.deadline);
+    const auto until = steady_clock::now() + deadline;
     bool late = false;
     std::optional<steady_clock::time_point> soon;
     Status done = Ok{};
@@ -138,10 +139,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
         if (steady_clock::now() >= *soon) break;
       }
       if (steady_clock::now() >= until) {
-        if (answers_.size() >= minimum) break;
+        if (answers_.size() >= minimum || (q.gives_up && steady_clock::now() >= until + deadline)) break;
         if (!late)
-          Log(fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting", q.round,
-                          answers_.size(), q.who.size(), minimum));
+          Log(fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting{}", q.round,
+                          answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""));
         late = true;
       }
       changed_.wait_for(lock, kPoll);

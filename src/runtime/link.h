@@ -32,6 +32,7 @@ struct Question {
   std::size_t least = 0;  // answers without which to wait; 0: by the link's own rule
   bool patient = true;  // false: end at the deadline with whatever there is
   bool enough = false;  // true: `least` answers will do, and nobody waits long for more
+  bool gives_up = false;  // true: as long again after the deadline, it ends with whatever there is
   // Why an answer cannot be counted, before it is taken; by several threads at once.
   std::function<Status(std::span<const std::byte>)> check;
   std::function<Status(std::uint32_t client, std::span<const std::byte>)> check_from =

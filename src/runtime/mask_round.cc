@@ -445,6 +445,11 @@ Status MaskedLink::Ask(const Question& q, std::vector<Bytes>& answers) {
                 "masked sums need clients with certificates, which this link does not know");
   State at = std::move(kept_);
   kept_ = {};
+  answers.assign(q.who.size(), {});
+  if (*at.round == q.round && at.attempt->empty()) {
+    Note(fmt::format("round {}: was abandoned before the restart, and stays so", q.round));
+    return Ok{};
+  }
   if (*at.round != q.round) {
     for (bool enough = false; !enough;) {
       at = {};
@@ -457,8 +462,13 @@ Status MaskedLink::Ask(const Question& q, std::vector<Bytes>& answers) {
     TACIT_OK(keep_(Codec::Encode(at)));
   }
   TACIT_TRY(const auto masks, Reveal(q, at));
-  answers.assign(q.who.size(), {});
-  if (!masks) return Ok{};
+  if (!masks) {
+    // Durable before anybody hears of another round: a server that is restarted does not take up what its log
+    // says was given up, and the updates, masked as they are, are gone from its disk.
+    at = {};
+    at.round.Mutable() = q.round;
+    return keep_(Codec::Encode(at));
+  }
   std::size_t begin = 0;
   for (std::size_t i = 0; i < at.surviving->size(); ++i) {
     const auto whole = Raw(*at.answers).subspan(begin, static_cast<std::size_t>((*at.sizes)[i]));
@@ -638,6 +648,7 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
                        .most_bytes = 4096,
                        .step = 4,
                        .least = t,
+                       .gives_up = true,
                        .check = [](auto bytes) -> Status {
                          TACIT_TRY([[maybe_unused]] const auto a, Codec::Decode<SignatureAnswer>(bytes));
                          return Ok{};
@@ -657,11 +668,18 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
     all.lengths.Mutable().push_back(static_cast<std::uint32_t>(a.signature->size()));
     all.signatures.Mutable().insert(all.signatures.Mutable().end(), a.signature->begin(), a.signature->end());
   }
-  if (all.ids->size() < t) {
-    Note(fmt::format("round {}: {} clients have signed who is counted, and {} must; it stays closed", q.round,
-                     all.ids->size(), t));
+  // No other set of this round can be signed, and clients go from any step to the first of the next round: so
+  // that one who is lost for good ends this round, not the run.
+  const auto abandoned = [&](const std::string& why) {
+    Note(
+        fmt::format("round {}: {}; the sum stays closed and the round is abandoned: nobody is counted in it, "
+                    "and what was sealed stays paid",
+                    q.round, why));
     return std::optional<std::vector<Mask>>();
-  }
+  };
+  if (all.ids->size() < t)
+    return abandoned(fmt::format("{} of {} clients have signed who is counted, and {} must", all.ids->size(),
+                                 surviving.size(), t));
   const std::size_t words = sharing.size() * kShareWords;
   frame = Codec::Encode(all);
   TACIT_OK(inner_.Ask({.round = q.round,
@@ -671,12 +689,18 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
                        .step = 5,
                        .least = t,
                        .enough = true,
+                       .gives_up = true,
                        .check = [words](auto bytes) -> Status {
                          TACIT_TRY(const auto a, Codec::Decode<OpenAnswer>(bytes));
                          if (a.values->size() == words) return Ok{};
                          return Fail(Code::kMalformed, "not a share of each secret");
                        }},
                       answers));
+  const auto opened =
+      std::count_if(answers.begin(), answers.end(), [](const Bytes& a) { return !a.empty(); });
+  if (opened < static_cast<std::ptrdiff_t>(t))
+    return abandoned(
+        fmt::format("{} of {} clients who signed have opened, and {} must", opened, all.ids->size(), t));
   std::vector<std::vector<HeldShare>> held(sharing.size());
   for (std::size_t i = 0; i < all.ids->size(); ++i) {
     if (answers[i].empty()) continue;
@@ -701,11 +725,7 @@ Result<std::optional<std::vector<Mask>>> MaskedLink::Reveal(const Question& q, S
       if (without > 0) some.erase(some.begin() + static_cast<std::ptrdiff_t>(without - 1));
       if (const auto secret = Combine(some, t); secret.ok() && right(*secret)) found = *secret;
     }
-    if (!found) {
-      Note(fmt::format("round {}: the shares of client {} do not fit together; the sum stays closed", q.round,
-                       who));
-      return std::optional<std::vector<Mask>>();
-    }
+    if (!found) return abandoned(fmt::format("the shares of client {} do not fit together", who));
     if (counted) {
       masks.push_back({SelfMask(roster, q.round, *s.attempt, *found), false});
       continue;

@@ -118,10 +118,14 @@ class MaskClient {
 
 // The server's side, around a link that reaches the clients: asks the five steps, and hands on answers whose
 // sum is that of the survivors' updates, without masks. Each of them alone is still masked. Who is gone
-// before step 4 is left out; with too few the round begins again with new keys. A round that cannot be
-// opened, by what clients have sent, ends as if nobody had answered. From step 4 on it waits for t answers,
-// since no other set can be signed. A server that is restarted goes on with the set it asked to sign, and
-// asks from step 4 on again.
+// before step 4 is left out; with too few the round begins again with new keys. From step 4 on it needs t
+// answers, since no other set can be signed, and waits for them once as long again as for others
+// (Question::gives_up). A round that cannot be opened, by what clients have sent or because too few have, is
+// abandoned: it ends as if nobody had answered. What was sealed in it stays paid, and the next round begins
+// with whoever is there, from whatever step they were in. That costs no client more than an opened round: of
+// a round that is abandoned less is known than of one that is not, and a client that has gone on to the next
+// round answers nothing of this one any more. A server that is restarted goes on with the set it asked to
+// sign, and asks from step 4 on again; a round that was abandoned stays so.
 class MaskedLink final : public Link {
  public:
   MaskedLink(Link& inner, const Quorum& quorum, unsigned bits, MaskClient::Keep keep)
@@ -132,7 +136,8 @@ class MaskedLink final : public Link {
   void Note(const std::string& text) override { inner_.Note(text); }
 
  private:
-  // A round up to the set of survivors; the server may lose it, and the round with it.
+  // A round up to the set of survivors; the server may lose it, and the round with it. Without an attempt:
+  // one that was abandoned.
   struct State {
     Public<std::uint32_t> round;
     Public<Octets> attempt, keys, certificates, commitments, transcript;

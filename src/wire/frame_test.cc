@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "core/sha256.h"
 #include "privacy/mechanism.h"
 
 namespace tacit {
@@ -81,6 +82,20 @@ TEST(Frame, DecodeOfEncodeIsIdentity) {
   auto nan_back = Codec::Decode<Message1>(Codec::Encode(nan));
   ASSERT_TRUE(nan_back.ok());
   EXPECT_TRUE(std::isnan((*nan_back->x)[0]));
+}
+
+// By Python: b"TCT1" + struct.pack("<IQ", zlib.crc32(payload), len(payload)) + payload.
+TEST(Frame, IsTheseBytes) {
+  Message1 m = Sample();
+  EXPECT_EQ(Hex(Codec::Encode(m)),
+            "54435431e9ef43be5200000000000000"                                  // magic, CRC-32, length
+            "07000000"                                                          // a number, u32
+            "0300000000000000000000000000f83f0000000000000080000000000000f07f"  // 1.5, −0, ∞
+            "0200000000000000000000000000d03f0100000000000000"                  // 0.25, 2⁻¹⁰⁷⁴
+            "030000000000000001000200ffff"                                      // u16
+            "59f3f8c21f6ea501");                                                // 1e-300
+  Empty empty;
+  EXPECT_EQ(Hex(Codec::Encode(empty)), "54435431000000000000000000000000");
 }
 
 TEST(Frame, WireSizeIsTheEncodedSize) {
