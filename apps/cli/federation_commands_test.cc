@@ -2,7 +2,12 @@
 // wrong.
 #include <sys/resource.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
 #include "federation_processes.h"
+#include "net/log_event.h"
 
 namespace tacit {
 namespace {
@@ -144,7 +149,77 @@ class Commands : public ProcessFederation {
     EXPECT_NE(Said(kServer).find("no --crl"), std::string::npos) << Said(kServer);
   }
 
+  // With --json every line on stderr is an event of the list, with fields of its kind and nothing else.
+  void LogsAreEvents() {
+    apart_ = true;
+    const int port = FreePort();
+    const pid_t server = Start(home_, kServer, port, {}, {"--json", "--metrics", "127.0.0.1:0"});
+    running_.push_back(server);
+    ASSERT_FALSE(Address().empty()) << Said(kServer);
+    Certify("stranger", {});
+    const std::string keys = (home_ / "keys/stranger").string();
+    std::vector<std::string> words = {Program(),
+                                      "join",
+                                      "--server",
+                                      fmt::format("127.0.0.1:{}", port),
+                                      "--data",
+                                      (home_ / "all.csv").string(),
+                                      "--max-epsilon",
+                                      "2",
+                                      "--state",
+                                      (home_ / "other").string(),
+                                      "--json",
+                                      "--ca",
+                                      (home_ / "ca/ca.pem").string(),
+                                      "--cert",
+                                      keys + ".pem",
+                                      "--key",
+                                      keys + ".key"};
+    EXPECT_EQ(Ends(Spawn(words, home_ / "stranger.log", {}, home_ / "stranger.err")),
+              static_cast<int>(Code::kInvalidArgument));
+    EXPECT_EQ(Ends(Start(home_, 0, port, {}, {"--json", "--review"})), 0);
+    std::vector<pid_t> clients;
+    for (std::size_t who = 0; who < kClients; ++who)
+      clients.push_back(Start(home_, who, port, {}, {"--json"}));
+    for (const pid_t one : clients) EXPECT_EQ(Ends(one), 0);
+    EXPECT_EQ(Ends(server), 0);
+    EXPECT_EQ(EventsIn("server"),
+              (std::set<std::string>{"no_revocations", "metrics_page", "listening", "job_read",
+                                     "client_joined", "caller_refused", "round_done"}));
+    for (const char* client : {"c0", "c1", "c2"})
+      EXPECT_EQ(EventsIn(client), (std::set<std::string>{"no_revocations", "joined", "round_answered"}));
+    EXPECT_EQ(EventsIn("stranger"), (std::set<std::string>{"no_revocations", "failed"}));
+  }
+
  private:
+  // Names of the events in a file of them, each of which is as the list says.
+  std::set<std::string> EventsIn(const std::string& name) const {
+    std::set<std::string> seen;
+    std::istringstream lines(ReadWhole(home_ / (name + ".err")).operator*());
+    for (std::string text; std::getline(lines, text);) {
+      const auto line = nlohmann::json::parse(text, nullptr, false);
+      if (!line.is_object() || !line.contains("event")) {
+        ADD_FAILURE() << name << ": no event: " << text;
+        continue;
+      }
+      const std::string event = line["event"].get<std::string>();
+      seen.insert(event);
+      const auto kind = std::find_if(EventKinds().begin(), EventKinds().end(),
+                                     [&](const EventKind& k) { return k.name == event; });
+      if (kind == EventKinds().end()) {
+        ADD_FAILURE() << name << ": not in the list: " << text;
+        continue;
+      }
+      EXPECT_EQ(line["level"], Name(kind->level)) << text;
+      EXPECT_EQ(line["time"].get<std::string>().size(), 20u) << text;
+      EXPECT_FALSE(line["message"].get<std::string>().empty()) << text;
+      for (const auto& [key, value] : line.items())
+        EXPECT_TRUE(key == "time" || key == "level" || key == "event" || key == "message" ||
+                    std::find(kind->fields.begin(), kind->fields.end(), key) != kind->fields.end())
+            << text;
+    }
+    return seen;
+  }
   std::string Address() const {
     for (int i = 0; i < 3000; ++i) {
       if (const auto text = ReadWhole(StateOf(home_, kServer) / "address"); text.ok()) return *text;
@@ -179,6 +254,7 @@ TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().A
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
 TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
+TEST(FederationCommands, EveryLineOfAStructuredLogIsAnEventOfTheList) { Commands().LogsAreEvents(); }
 
 }  // namespace
 }  // namespace tacit

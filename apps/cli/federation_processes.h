@@ -126,11 +126,14 @@ class ProcessFederation {
     EXPECT_GE(Totals(sets->front())[0].EpsilonAt(1e-5), epsilon * (1 - 1e-9));
   }
 
+  static std::string Program() {
+    const char* program = std::getenv("TACIT_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
+    return program != nullptr ? program : "tacit";
+  }
   pid_t Start(const std::filesystem::path& at, std::size_t who, int port, const Environment& more = {},
               const std::vector<std::string>& last = {}) const {
     const std::string name = NameOf(who), keys = (home_ / "keys").string();
-    const char* program = std::getenv("TACIT_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
-    std::vector<std::string> words = {program != nullptr ? program : "tacit"};
+    std::vector<std::string> words = {Program()};
     const auto add = [&](std::initializer_list<std::string> these) { words.insert(words.end(), these); };
     if (who == kServer)
       add({"serve", (home_ / "job.toml").string(), "--listen", fmt::format("127.0.0.1:{}", port), "--folder",
@@ -142,10 +145,11 @@ class ProcessFederation {
     add({"--ca", (home_ / "ca/ca.pem").string(), "--cert", keys + "/" + name + ".pem", "--key",
          keys + "/" + name + ".key"});
     words.insert(words.end(), last.begin(), last.end());
-    return Spawn(std::move(words), at / (name + ".log"), more);
+    return Spawn(std::move(words), at / (name + ".log"), more, apart_ ? at / (name + ".err") : "");
   }
+  // errors: where stderr goes; empty: to the log, too.
   static pid_t Spawn(std::vector<std::string> words, const std::filesystem::path& log,
-                     const Environment& more = {}) {
+                     const Environment& more = {}, const std::filesystem::path& errors = {}) {
     std::vector<std::string> settings;
     for (char** e = environ; *e != nullptr; ++e) settings.emplace_back(*e);
     for (const auto& [key, value] : more) settings.push_back(key + "=" + value);
@@ -156,7 +160,8 @@ class ProcessFederation {
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     for (const int fd : {1, 2})
-      posix_spawn_file_actions_addopen(&files, fd, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      posix_spawn_file_actions_addopen(&files, fd, fd == 2 && !errors.empty() ? errors.c_str() : log.c_str(),
+                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
     pid_t pid = -1;
     EXPECT_EQ(::posix_spawn(&pid, arguments[0], &files, nullptr, arguments.data(), environment.data()), 0);
     posix_spawn_file_actions_destroy(&files);
@@ -215,6 +220,7 @@ class ProcessFederation {
   }
 
   std::filesystem::path home_;
+  bool apart_ = false;  // stderr goes to a file of its own, NAME.err
 };
 
 }  // namespace tacit

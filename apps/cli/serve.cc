@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "cli.h"
+#include "core/sha256.h"
 #include "experiment/files.h"
 #include "net/join.h"
 #include "net/peers.h"
@@ -20,32 +21,53 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One line per event on stderr: text without control characters, a part of it may be another machine's words,
-// or with --json an object each.
+nlohmann::ordered_json Json(const LogField& field) {
+  return std::visit([](const auto& value) { return nlohmann::ordered_json(value); }, field.value);
+}
+
+// One line per event on stderr: its sentence, without control characters, for a part of it may be another
+// machine's words; or with --json an object each, with its fields.
 class Log {
  public:
   explicit Log(const Common& common) : common_(common) {}
-  void operator()(const std::string& text) {
+  void operator()(const LogEvent& event) {
     if (common_.quiet) return;
     char stamp[32];
     const std::time_t now = std::time(nullptr);
     std::tm utc{};
     gmtime_r(&now, &utc);
     std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    const std::string line =
+        common_.json ? Object(stamp, event) : fmt::format("{}  {}", stamp, Printable(event.text));
     const std::lock_guard lock(mutex_);
-    if (common_.json)
-      fmt::print(stderr, "{}\n",
-                 nlohmann::json{{"time", stamp}, {"event", text}}.dump(
-                     -1, ' ', false, nlohmann::json::error_handler_t::replace));
-    else
-      fmt::print(stderr, "{}  {}\n", stamp, Printable(text));
+    fmt::print(stderr, "{}\n", line);
     std::fflush(stderr);
   }
 
  private:
+  static std::string Object(const char* stamp, const LogEvent& event) {
+    const EventKind& kind = KindOf(event.event);
+    nlohmann::ordered_json line = {{"time", stamp}, {"level", Name(kind.level)}, {"event", kind.name}};
+    for (const LogField& field : event.fields) line[field.name] = Json(field);
+    line["message"] = event.text;
+    return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
   const Common& common_;
   std::mutex mutex_;
 };
+
+// A verb whose log goes on to its end: on a terminal the program says itself why it fails, and elsewhere the
+// log says so, too.
+template <class Verb>
+Result<int> WithLog(const Common& common, Verb verb) {
+  Log log(common);
+  Result<int> done = verb(log);
+  if (!done.ok() && common.json) {
+    const Error& error = done.error();
+    log({Event::kFailed, error.message, {{"code", static_cast<std::uint64_t>(error.code)}}});
+  }
+  return done;
+}
 
 struct IdentityArguments {
   std::string authority, certificate, key;
@@ -83,7 +105,8 @@ Status CheckList(const std::string& file, const Identity& identity) {
   return Fail(Code::kIo, "--crl {}", own.error().message);
 }
 void SayWithoutList(const std::string& file, Log& log) {
-  if (file.empty()) log("no --crl: certificates that were revoked are believed until they expire");
+  if (file.empty())
+    log({Event::kNoRevocations, "no --crl: certificates that were revoked are believed until they expire"});
 }
 
 // The id of the run in this folder, made when it begins. Its job stays what it was: clients hold to it.
@@ -104,7 +127,7 @@ Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   return id.substr(0, id.find('\n'));
 }
 
-Result<int> Serve(const Common& common, const ServeArguments& a) {
+Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {
   TACIT_TRY(const auto sets, common.Assignments());
   TACIT_TRY(const Job job, LoadJob(a.job, sets));
   TACIT_TRY(const Plan plan, PlanOf(job));
@@ -117,8 +140,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   std::error_code ec;
   const bool finished = !fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec);
   TACIT_TRY(const std::string id, IdIn(folder, job));
-  Log log(common);
-  const WireLog wire([&](const std::string& line) { log(line); });
+  const WireLog wire([&](const std::string& line) { log({Event::kGrpc, line}); });
   TACIT_OK(CheckList(a.revocations, identity));
   SayWithoutList(a.revocations, log);
   RaiseFileLimit();
@@ -135,24 +157,32 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
                                                         .drain = a.drain,
                                                         .answered = folder / "answered",
                                                         .before = say_where,
-                                                        .log = [&](const std::string& line) { log(line); }}));
+                                                        .log = [&](const LogEvent& e) { log(e); }}));
   port = server->port();
   std::unique_ptr<MetricsPage> page;
   if (!a.metrics.empty()) {
     TACIT_TRY(page, MetricsPage::Start(a.metrics, server->counts()));
-    log(fmt::format("health and metrics at port {}", page->port()));
+    log({Event::kMetricsPage,
+         fmt::format("health and metrics at port {}", page->port()),
+         {{"port", static_cast<std::uint64_t>(page->port())}}});
   }
   if (!common.json && !common.quiet) {
     PrintPlan(plan, c, 5);
     fmt::print("\n");
     std::fflush(stdout);
   }
-  log(fmt::format("job {} for {} clients, listening at {}:{}", id, job.clients.size(), host, server->port()));
+  const std::string address = fmt::format("{}:{}", host, port);
+  log({Event::kListening,
+       fmt::format("job {} for {} clients, listening at {}", id, job.clients.size(), address),
+       {{"job", id},
+        {"sha256", Sha256::Hex(ToToml(job))},
+        {"clients", job.clients.size()},
+        {"address", address}}});
   if (finished) {
     FolderLock lock;
     TACIT_OK(lock.Take(folder));
     TACIT_OK(say_where());
-    log("the run is finished; waiting for clients that have not heard of it");
+    log({Event::kRunFinished, "the run is finished; waiting for clients that have not heard of it"});
     server->Over(job.deadline, /*everybody=*/true);
     if (common.json) {
       TACIT_TRY(const std::string result, ReadWhole(folder / "result.json"));
@@ -165,7 +195,10 @@ Result<int> Serve(const Common& common, const ServeArguments& a) {
   TrainHooks hooks;
   hooks.interrupt = &ServiceFlag();
   hooks.progress = [&](const Progress& p) {
-    if (p.metrics != nullptr) log(fmt::format("round {} of {} done", p.round, p.rounds));
+    if (p.metrics != nullptr)
+      log({Event::kRoundDone,
+           fmt::format("round {} of {} done", p.round, p.rounds),
+           {{"round", std::uint64_t{p.round}}, {"rounds", std::uint64_t{p.rounds}}}});
   };
   TACIT_TRY(const RunResult run, Coordinate(job, *server, folder, hooks));
   if (!run.interrupted) server->Over();
@@ -285,7 +318,7 @@ int Tell(const Common& common, const Joined& joined, const std::string& own) {
   return code;
 }
 
-Result<int> GoJoin(const Common& common, const JoinArguments& a) {
+Result<int> GoJoin(const Common& common, const JoinArguments& a, Log& log) {
   TACIT_OK(common.ExpectNoSets("join"));
   JoinOptions o;
   o.server = a.server;
@@ -297,9 +330,8 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
   o.stop = &ServiceFlag();
   TACIT_TRY(o.policy, a.terms.Agreed());
   TACIT_TRY(o.identity, a.identity.Read());
-  Log log(common);
-  const WireLog wire([&](const std::string& line) { log(line); });
-  o.log = [&](const std::string& line) { log(line); };
+  const WireLog wire([&](const std::string& line) { log({Event::kGrpc, line}); });
+  o.log = [&](const LogEvent& e) { log(e); };
   TACIT_OK(CheckList(a.revocations, o.identity));
   if (a.terms.review) {
     o.patience = std::min(o.patience, kReviewPatience);
@@ -318,7 +350,7 @@ struct PeerArguments {
   IdentityArguments identity;
 };
 
-Result<int> GoPeer(const Common& common, const PeerArguments& a) {
+Result<int> GoPeer(const Common& common, const PeerArguments& a, Log& log) {
   TACIT_TRY(const auto sets, common.Assignments());
   PeerSettings o;
   TACIT_TRY(o.job, LoadJob(a.job, sets));
@@ -346,9 +378,8 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
     }
     return 0;
   }
-  Log log(common);
-  const WireLog wire([&](const std::string& line) { log(line); });
-  o.log = [&](const std::string& line) { log(line); };
+  const WireLog wire([&](const std::string& line) { log({Event::kGrpc, line}); });
+  o.log = [&](const std::string& line) { log({Event::kPeer, line}); };
   TACIT_OK(CheckList(a.revocations, o.identity));
   SayWithoutList(a.revocations, log);
   RaiseFileLimit();
@@ -384,7 +415,11 @@ void AddServe(CLI::App& app, Invocation& run) {
       ->type_name("SECONDS");
   verb->add_option("--folder", a->folder, "folder of the run; default: the job's name in experiment.output")
       ->type_name("DIR");
-  verb->callback([a, &run] { run.action = [a, &run] { return Serve(run.common, *a); }; });
+  verb->callback([a, &run] {
+    run.action = [a, &run] {
+      return WithLog(run.common, [&](Log& log) { return Serve(run.common, *a, log); });
+    };
+  });
 }
 
 void AddJoin(CLI::App& app, Invocation& run) {
@@ -408,7 +443,11 @@ void AddJoin(CLI::App& app, Invocation& run) {
   verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
       ->capture_default_str()
       ->type_name("SECONDS");
-  verb->callback([a, &run] { run.action = [a, &run] { return GoJoin(run.common, *a); }; });
+  verb->callback([a, &run] {
+    run.action = [a, &run] {
+      return WithLog(run.common, [&](Log& log) { return GoJoin(run.common, *a, log); });
+    };
+  });
 }
 
 void AddPeer(CLI::App& app, Invocation& run) {
@@ -435,7 +474,11 @@ void AddPeer(CLI::App& app, Invocation& run) {
   verb->add_option("--linger", a->linger, "seconds to wait at the end for neighbours that are behind")
       ->capture_default_str()
       ->type_name("SECONDS");
-  verb->callback([a, &run] { run.action = [a, &run] { return GoPeer(run.common, *a); }; });
+  verb->callback([a, &run] {
+    run.action = [a, &run] {
+      return WithLog(run.common, [&](Log& log) { return GoPeer(run.common, *a, log); });
+    };
+  });
 }
 
 }  // namespace tacit::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <sstream>
 #include <thread>
 
@@ -260,10 +261,14 @@ class Line {
                                     : "check the address, that the server runs, and that its authority is "
                                       "that of --ca");
       const std::chrono::duration<double> took = steady_clock::now() - called;
-      if (!said && !advice.empty() && o_.log) o_.log(fmt::format("{}: {}", o_.server, advice));
+      if (!said && !advice.empty() && o_.log)
+        o_.log(
+            {Event::kServerCertificate, fmt::format("{}: {}", o_.server, advice), {{"server", o_.server}}});
       if ((!said || took > 5s) && o_.log)
         o_.log(
-            fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server, why, took.count()));
+            {Event::kServerNotReached,
+             fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server, why, took.count()),
+             {{"server", o_.server}, {"seconds", std::round(10 * took.count()) / 10}}});
       said = true;
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
@@ -291,6 +296,13 @@ Result<Offer> Read(Line& line, const JoinOptions& o) {
   return offer;
 }
 
+std::vector<LogField> FieldsOf(const Work& work, std::vector<LogField> more = {}) {
+  std::vector<LogField> all = {{"round", std::uint64_t{work.round}}};
+  if (work.step != 0) all.push_back({"step", std::uint64_t{work.step}});
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 // Answers until the job is over. known: whether this folder knows of all rounds that the server has an answer
 // to.
 Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& o,
@@ -309,8 +321,10 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
         if (!made.ok() && work.step != 0 &&
             (made.error().code == Code::kMalformed || made.error().code == Code::kMismatch)) {
           if (o.log && work.question != passed)
-            o.log(fmt::format("round {}, step {}: not answered: {}", work.round, work.step,
-                              made.error().message));
+            o.log({Event::kRoundNotAnswered,
+                   fmt::format("round {}, step {}: not answered: {}", work.round, work.step,
+                               made.error().message),
+                   FieldsOf(work)});
           passed = work.question;
           std::this_thread::sleep_for(std::chrono::seconds(1));
           break;
@@ -318,10 +332,12 @@ Status Serve(Line& line, const std::string& job, Site& site, const JoinOptions& 
         TACIT_TRY(const Bytes answer, made);
         TACIT_TRY(const bool counted, line.Answer(job, work, answer));
         if (o.log)
-          o.log(fmt::format("round {}{}: {}{}", work.round,
-                            work.step == 0 ? "" : fmt::format(", step {} of {}", work.step, kMaskSteps),
-                            again && work.step == 0 ? "sent again" : "answered",
-                            counted ? "" : ", too late to be counted"));
+          o.log({Event::kRoundAnswered,
+                 fmt::format("round {}{}: {}{}", work.round,
+                             work.step == 0 ? "" : fmt::format(", step {} of {}", work.step, kMaskSteps),
+                             again && work.step == 0 ? "sent again" : "answered",
+                             counted ? "" : ", too late to be counted"),
+                 FieldsOf(work, {{"again", again && work.step == 0}, {"counted", counted}})});
         break;
       }
       case v1::WorkPart::LAST: {
@@ -414,9 +430,11 @@ Result<Joined> Join(const JoinOptions& o) {
       return Fail(Code::kInterrupted, "{}: has begun another job meanwhile; join again", o.server);
     TACIT_OK(known(begun.answered()));
     if (o.log)
-      o.log(fmt::format(
-          "joined job {}, kept in {}: {}", offer.id, place.string(),
-          site.round() == 0 ? "nothing answered so far" : fmt::format("round {} answered", site.round())));
+      o.log({Event::kJoined,
+             fmt::format("joined job {}, kept in {}: {}", offer.id, place.string(),
+                         site.round() == 0 ? "nothing answered so far"
+                                           : fmt::format("round {} answered", site.round())),
+             {{"job", offer.id}, {"round", std::uint64_t{site.round()}}}});
     const Status done = Serve(line, offer.id, site, o, known);
     joined.over = done.ok();
     return done;

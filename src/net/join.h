@@ -4,11 +4,11 @@
 // the plan is made here, from the job's public constants, and what is beyond the client's policy is refused
 // before a row is read.
 #include <atomic>
-#include <functional>
 #include <string>
 
 #include "experiment/job.h"
 #include "net/ca.h"
+#include "net/log_event.h"
 
 namespace tacit {
 
@@ -46,7 +46,7 @@ struct JoinOptions {
   Policy policy;
   double patience = 600;  // seconds without the server after which to give up
   const std::atomic<bool>* stop = nullptr;
-  std::function<void(const std::string&)> log;
+  EventLog log;
 };
 struct Joined {
   std::string job;  // id

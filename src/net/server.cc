@@ -96,7 +96,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
   const ServerCounts& counts() const override { return counts_; }
   const Roster* roster() const override { return &roster_; }
   std::string server() const override { return o_.identity.name; }
-  void Note(const std::string& text) override { Log(text); }
+  void Note(const std::string& text) override {
+    Log({Event::kMaskedRound, text, {{"round", counts_.round.load()}}});
+  }
 
   Status Ask(const Question& q, std::vector<Bytes>& answers) override {
     if (number_ == 0) {
@@ -141,8 +143,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
       if (steady_clock::now() >= until) {
         if (answers_.size() >= minimum || (q.gives_up && steady_clock::now() >= until + deadline)) break;
         if (!late)
-          Log(fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting{}", q.round,
-                          answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""));
+          Log({Event::kRoundOverdue,
+               fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting{}", q.round,
+                           answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""),
+               Fields(q, {{"needed", minimum}})});
         late = true;
       }
       changed_.wait_for(lock, kPoll);
@@ -153,7 +157,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
         answers[i] = std::move(found->second);
     counts_.late += q.who.size() - answers_.size();
     if (done.ok() && answers_.size() < q.who.size())
-      Log(fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()));
+      Log({Event::kRoundIncomplete,
+           fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()), Fields(q)});
     question_ = nullptr;
     frame_ = nullptr;
     // Nobody may still read the question that ends here.
@@ -185,8 +190,26 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
 
  private:
-  void Log(const std::string& line) const {
-    if (o_.log) o_.log(line);
+  void Log(const LogEvent& event) const {
+    if (o_.log) o_.log(event);
+  }
+  // How far a question is; with the mutex.
+  std::vector<LogField> Fields(const Question& q, std::vector<LogField> more = {}) const {
+    std::vector<LogField> all = {{"round", std::uint64_t{q.round}}};
+    if (q.step != 0) all.push_back({"step", std::uint64_t{q.step}});
+    all.push_back({"answers", answers_.size()});
+    all.push_back({"asked", q.who.size()});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // client: as a certificate says, which may say anything.
+  void LogRefused(const std::string& client, const char* reason, const std::string& why) const {
+    const bool name = IsPartyName(client);
+    std::vector<LogField> fields;
+    if (name) fields.push_back({"client", client});
+    fields.push_back({"reason", std::string(reason)});
+    Log({Event::kCallerRefused, fmt::format("refused {}: {}", name ? client : "a caller", why),
+         std::move(fields)});
   }
   // Whether a question is not waited for any longer, once the server is to stop.
   bool Drained(const Question& q) {
@@ -194,7 +217,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!drain_) {
       drain_ = now + std::chrono::milliseconds(static_cast<long>(1000 * o_.drain));
       if (o_.drain > 0)
-        Log(fmt::format("stopping when round {} is over, or in {:g} s; again: at once", q.round, o_.drain));
+        Log({Event::kDraining,
+             fmt::format("stopping when round {} is over, or in {:g} s; again: at once", q.round, o_.drain),
+             {{"round", std::uint64_t{q.round}}, {"seconds", o_.drain}}});
     }
     return now >= *drain_;
   }
@@ -290,7 +315,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!peer->IsPeerAuthenticated() || name.empty())
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
     if (const Status s = revoked_.Check(shown); !s.ok()) {
-      Log(fmt::format("refused {}: {}", IsPartyName(name) ? name : "a caller", s.error().message));
+      LogRefused(name, s.error().code == Code::kIo ? "no_list" : "certificate", s.error().message);
       // A list that cannot be read now says nothing of this client: it is to come again.
       return Refuse(
           s.error().code == Code::kIo ? grpc::StatusCode::UNAVAILABLE : grpc::StatusCode::UNAUTHENTICATED,
@@ -298,7 +323,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     }
     const auto found = ClientOf(job_, name);
     if (!found.ok()) {
-      Log(fmt::format("refused {}: not a client of this job", IsPartyName(name) ? name : "a caller"));
+      LogRefused(name, "not_in_job", "not a client of this job");
       return Refuse(grpc::StatusCode::PERMISSION_DENIED, found.error().message);
     }
     client = *found;
@@ -323,7 +348,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
   grpc::Status Replaced(std::uint32_t client) {
     ++counts_.turned_away;
-    Log(fmt::format("refused {}: another process of it has enrolled since", job_.clients[client]));
+    LogRefused(job_.clients[client], "replaced", "another process of it has enrolled since");
     return Refuse(grpc::StatusCode::PERMISSION_DENIED, "another process has joined as this client since");
   }
   // A call of a process that is gone may come after its successor's.
@@ -335,7 +360,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   grpc::Status AtHome(std::uint32_t client, const std::string& session) {
     if (folder_[client].empty() || session.starts_with(folder_[client])) return grpc::Status::OK;
     ++counts_.turned_away;
-    Log(fmt::format("refused {}: it has another folder than that of its answers", job_.clients[client]));
+    LogRefused(job_.clients[client], "other_folder", "it has another folder than that of its answers");
     return Refuse(grpc::StatusCode::PERMISSION_DENIED,
                   fmt::format("it has answers of this client up to round {} from another --state, and from "
                               "this one the rounds would be released and paid anew; give that folder, or "
@@ -422,7 +447,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
           if (u.client == client && u.session != in->session()) u.call->TryCancel();
       }
     }
-    Log(fmt::format("{} {}", job_.clients[client], review ? "has read the job" : "takes part"));
+    Log({review ? Event::kJobRead : Event::kClientJoined,
+         fmt::format("{} {}", job_.clients[client], review ? "has read the job" : "takes part"),
+         {{"client", job_.clients[client]}}});
     return grpc::Status::OK;
   }
 
@@ -519,7 +546,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!in->Read(&part)) return Refuse(grpc::StatusCode::INVALID_ARGUMENT, "an answer without a first part");
     if (part.job() != id_) return OtherJob();
     if (const Status kept = NoteAnswer(client, session, part); !kept.ok()) {
-      Log(kept.error().message);
+      Log({Event::kAnswersNotKept, kept.error().message});
       return Refuse(grpc::StatusCode::UNAVAILABLE, "the server cannot keep what it is sent; try again");
     }
     std::uint64_t number = 0, most = 0;
@@ -598,7 +625,16 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
   grpc::Status Refused(std::uint32_t client, grpc::StatusCode code, const std::string& why) {
     ++counts_.refused;
-    Log(fmt::format("refused an answer of {}: {}", job_.clients[client], why));
+    const char* reason = code == grpc::StatusCode::ABORTED             ? "stale"
+                         : code == grpc::StatusCode::PERMISSION_DENIED ? "not_asked"
+                         : code == grpc::StatusCode::OUT_OF_RANGE      ? "too_long"
+                         : code == grpc::StatusCode::ALREADY_EXISTS    ? "differs"
+                                                                       : "malformed";
+    Log({Event::kAnswerRefused,
+         fmt::format("refused an answer of {}: {}", job_.clients[client], why),
+         {{"client", job_.clients[client]},
+          {"round", counts_.round.load()},
+          {"reason", std::string(reason)}}});
     return Refuse(code, why);
   }
 

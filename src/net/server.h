@@ -10,6 +10,7 @@
 
 #include "experiment/job.h"
 #include "net/ca.h"
+#include "net/log_event.h"
 #include "net/metrics.h"
 #include "runtime/link.h"
 
@@ -38,7 +39,7 @@ struct ServeOptions {
   std::filesystem::path answered = {};
   std::function<Status()> before = {};  // called before the first question, when the folder is locked
   double upload = 60;  // seconds an answer may take; a client gives up as soon
-  std::function<void(const std::string&)> log;  // one line per event; from any thread
+  EventLog log;
 };
 
 class FederationServer : public Link {

@@ -1,0 +1,100 @@
+#include "net/log_event.h"
+
+namespace tacit {
+
+const char* Name(Level level) {
+  return level == Level::kError ? "error" : level == Level::kWarning ? "warning" : "info";
+}
+
+std::span<const EventKind> EventKinds() {
+  using enum Event;
+  using enum Level;
+  static const std::vector<EventKind> kinds = {
+      {kListening,
+       "listening",
+       kInfo,
+       {"job", "sha256", "clients", "address"},
+       "the server can be called; sha256: of the job's text, as a client that reviews it sees it"},
+      {kMetricsPage, "metrics_page", kInfo, {"port"}, "health and metrics can be asked for"},
+      {kRunFinished, "run_finished", kInfo, {}, "the run is over already; clients that missed it are told"},
+      {kJobRead, "job_read", kInfo, {"client"}, "a client has read the job"},
+      {kClientJoined, "client_joined", kInfo, {"client"}, "a process of a client takes part"},
+      {kCallerRefused,
+       "caller_refused",
+       kWarning,
+       {"client", "reason"},
+       "a call was turned away; reason: certificate (revoked, or not valid now), no_list (the list of "
+       "revoked certificates cannot be read), not_in_job, replaced (another process has joined since), "
+       "other_folder (another --state than that of its answers); client: as its certificate says"},
+      {kAnswerRefused,
+       "answer_refused",
+       kWarning,
+       {"client", "round", "reason"},
+       "an answer was refused, and the round goes on; reason: stale (to a question that is not asked now), "
+       "not_asked, too_long, malformed, differs (from the one before)"},
+      {kAnswersNotKept,
+       "answers_not_kept",
+       kError,
+       {},
+       "the server cannot write down whose answers it has, and takes none until it can"},
+      {kRoundOverdue,
+       "round_overdue",
+       kWarning,
+       {"round", "step", "answers", "asked", "needed"},
+       "the deadline has passed with too few answers; the round waits"},
+      {kRoundIncomplete,
+       "round_incomplete",
+       kInfo,
+       {"round", "step", "answers", "asked"},
+       "a round, or a step of it, has ended without all answers"},
+      {kMaskedRound,
+       "masked_round",
+       kWarning,
+       {"round"},
+       "a round under masks begins again, or leaves somebody out"},
+      {kRoundDone, "round_done", kInfo, {"round", "rounds"}, "a round is durable and its metrics are known"},
+      {kDraining,
+       "draining",
+       kInfo,
+       {"round", "seconds"},
+       "the server stops when the round is over, or after so many seconds"},
+      {kJoined,
+       "joined",
+       kInfo,
+       {"job", "round"},
+       "the client takes part; round: the last that it has answered"},
+      {kRoundAnswered,
+       "round_answered",
+       kInfo,
+       {"round", "step", "again", "counted"},
+       "an answer has left; again: the bytes of before; counted: it came in time"},
+      {kRoundNotAnswered,
+       "round_not_answered",
+       kWarning,
+       {"round", "step"},
+       "a step under masks is not answered, for what others sent is none"},
+      {kServerNotReached,
+       "server_not_reached",
+       kWarning,
+       {"server", "seconds"},
+       "a call failed and is made again; seconds: that it took"},
+      {kServerCertificate,
+       "server_certificate",
+       kWarning,
+       {"server"},
+       "the certificate at the other end is not the one expected"},
+      {kPeer, "peer", kInfo, {}, "whatever happens to a peer on a graph"},
+      {kNoRevocations,
+       "no_revocations",
+       kWarning,
+       {},
+       "there is no --crl: revoked certificates are believed until they expire"},
+      {kGrpc, "grpc", kWarning, {}, "an error of gRPC's own, one a second at most"},
+      {kFailed, "failed", kError, {"code"}, "the process ends with this exit code"},
+  };
+  return kinds;
+}
+
+const EventKind& KindOf(Event event) { return EventKinds()[static_cast<std::size_t>(event)]; }
+
+}  // namespace tacit

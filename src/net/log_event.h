@@ -1,0 +1,69 @@
+#pragma once
+
+// What happens to a server, a client or a peer, for whoever keeps it running: one of a closed list of events,
+// what it is about in fields, and the same as a sentence. Names, counts and rounds; nothing private.
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tacit {
+
+enum class Level { kInfo, kWarning, kError };
+const char* Name(Level);
+
+enum class Event {
+  // of a server
+  kListening,
+  kMetricsPage,
+  kRunFinished,
+  kJobRead,
+  kClientJoined,
+  kCallerRefused,
+  kAnswerRefused,
+  kAnswersNotKept,
+  kRoundOverdue,
+  kRoundIncomplete,
+  kMaskedRound,
+  kRoundDone,
+  kDraining,
+  // of a client
+  kJoined,
+  kRoundAnswered,
+  kRoundNotAnswered,
+  kServerNotReached,
+  kServerCertificate,
+  // of a peer
+  kPeer,
+  // of all of them
+  kNoRevocations,
+  kGrpc,
+  kFailed,
+};
+
+struct EventKind {
+  Event event;
+  const char* name;  // in logs
+  Level level;
+  std::vector<std::string> fields;  // that it may have
+  const char* when;
+};
+std::span<const EventKind> EventKinds();  // all, in the order of Event
+const EventKind& KindOf(Event);
+
+struct LogField {
+  const char* name;  // one of its kind's
+  std::variant<bool, std::uint64_t, double, std::string> value;
+};
+struct LogEvent {
+  Event event;
+  std::string text;
+  std::vector<LogField> fields = {};
+  operator const std::string&() const { return text; }  // NOLINT: for whoever reads sentences alone
+};
+// One call an event; from any thread.
+using EventLog = std::function<void(const LogEvent&)>;
+
+}  // namespace tacit
