@@ -218,18 +218,20 @@ struct Terms {
   std::string data, state = "tacit-site", ledger, policy;
   std::vector<std::string> servers;
   double max_epsilon = -1;
-  bool review = false, replayable = false, masked = false;
+  bool review = false, replayable = false, float_noise = false, masked = false;
   void Add(CLI::App* verb, bool server) {  // server: there is one
     verb->add_option("--data", data, "file with the rows of this machine")->type_name("FILE");
     verb->add_flag("--review", review, "show the job, its cost and what the policy says of it; join nothing");
     verb->add_option("--max-epsilon", max_epsilon, "the most a job may cost")->type_name("E");
-    verb->add_option(
-            "--policy", policy,
-            "file with max_epsilon, max_delta, replayable, paper, masked, colluding, trusted_servers, unit, "
-            "adjacency, layout")
+    verb->add_option("--policy", policy,
+                     "file with max_epsilon, max_delta, replayable, float_noise, paper, masked, colluding, "
+                     "trusted_servers, unit, adjacency, layout")
         ->type_name("FILE.toml");
     verb->add_flag("--allow-replayable", replayable,
                    "join jobs whose noise everybody knows: for tests, without privacy");
+    verb->add_flag("--allow-float-noise", float_noise,
+                   "join jobs whose noise is added in floating point, whose last bits may tell what it was "
+                   "added to");
     verb->add_flag("--allow-masked", masked,
                    "join jobs with masked sums, where this machine adds a share of the noise");
     if (server)
@@ -250,6 +252,7 @@ struct Terms {
     }
     if (max_epsilon >= 0) p.max_epsilon = max_epsilon;
     if (replayable) p.replayable = true;
+    if (float_noise) p.float_noise = true;
     if (masked) p.masked = true;
     p.trusted_servers.insert(p.trusted_servers.end(), servers.begin(), servers.end());
     if (review) return p;

@@ -284,6 +284,7 @@ def agree(
     unit: Union[None, str, Sequence[str]] = None,
     adjacency: Union[None, str, Sequence[str]] = None,
     replayable: bool = False,
+    float_noise: bool = False,
     paper: bool = False,
 ) -> Plan:
     """The plan of a job that is within what a client agrees to; otherwise :class:`tacit.BudgetError` says what is not.
@@ -307,6 +308,11 @@ def agree(
         raise BudgetError(
             f"privacy.noise = {noise!r}: whoever knows the job's seed can take the noise off; ask for noise from entropy, or "
             "agree with replayable=True, for tests"
+        )
+    if plan["mechanism"] == "gaussian" and not float_noise:
+        raise BudgetError(
+            "privacy.mechanism = 'gaussian': noise in floating point, whose last bits may tell what it was added to; ask for "
+            "'lattice_gaussian', or agree with float_noise=True"
         )
     if not (plan.epsilon <= max_epsilon and plan.delta <= max_delta):
         raise BudgetError(
@@ -371,6 +377,7 @@ def client_app(
     unit: Union[None, str, Sequence[str]] = None,
     adjacency: Union[None, str, Sequence[str]] = None,
     replayable: bool = False,
+    float_noise: bool = False,
     paper: bool = False,
     state: PathLike,
     ledger: Optional[PathLike] = None,
@@ -384,6 +391,7 @@ def client_app(
     :param unit: what a job must hide; see :func:`agree`
     :param adjacency: by which neighbours; see :func:`agree`
     :param replayable: agree to noise that whoever knows the job's seed can take off; for tests
+    :param float_noise: agree to noise that is added in floating point, whose last bits may tell what it was added to
     :param paper: agree to algorithms as printed, which may have no guarantee
     :param state: folder for this client's ledger and state, an absolute path; a subfolder a job
     :param ledger: the cumulative ledger, if it is another than ``ledger.db`` in the client's folder
@@ -405,7 +413,16 @@ def client_app(
     def answer(message: Any, context: Any) -> Any:
         asked = message.content[_RECORD]
         job = str(asked["job"])
-        agree(job, max_epsilon, max_delta, unit=unit, adjacency=adjacency, replayable=replayable, paper=paper)
+        agree(
+            job,
+            max_epsilon,
+            max_delta,
+            unit=unit,
+            adjacency=adjacency,
+            replayable=replayable,
+            float_noise=float_noise,
+            paper=paper,
+        )
         who, data = rows(context)
         if not re.fullmatch(r"\w[\w.-]{0,63}", who, re.ASCII):  # it names a folder
             raise ConfigError(f"{who}: is no name of a client; use letters, digits, -, _ and dots")

@@ -153,10 +153,12 @@ def test_a_client_agrees_to_what_it_said_and_to_nothing_else():
         ({"mechanism": "expose"}, "ε = inf"),
         (REPLAYED, "take the noise off"),
         ({"mode": "paper"}, "as printed"),
+        ({"mechanism": "gaussian"}, "floating point"),
     ]:
         with pytest.raises(tacit.BudgetError, match=text):
             flower.agree(job(**refused), 2.0)
     assert flower.agree(job(**REPLAYED), 2.0, replayable=True).epsilon <= 2.0
+    assert flower.agree(job(mechanism="gaussian"), 2.0, float_noise=True).epsilon <= 2.0
     by_client = job(algorithm="fedexp", unit="client")
     for agreed, kind in [({"unit": "record"}, {}), ({"unit": ["record", "client"]}, {}), ({"adjacency": "replace-one"}, {})]:
         assert flower.agree(job(**kind), 2.0, **agreed).epsilon <= 2.0

@@ -898,6 +898,8 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   std::vector<Assignment> loose = real, paper = real;
   loose.push_back({"privacy.delta", "0.01"});
   paper.push_back({"algorithm.mode", "paper"});
+  std::vector<Assignment> floating = real;
+  floating.push_back({"privacy.mechanism", "gaussian"});
   std::vector<Assignment> masked = real;
   for (const auto& [key, value] :
        std::vector<std::pair<const char*, const char*>>{{"privacy.unit", "client"},
@@ -920,6 +922,12 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   EXPECT_NE(why({.max_epsilon = 3}, loose).find("0.01"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, {}).find("replayable"), std::string::npos);
   EXPECT_NE(why({.max_epsilon = 3}, paper).find("paper"), std::string::npos);
+  // Nor the noise: in floating point it hides less than its certificate says.
+  EXPECT_NE(why({.max_epsilon = 3}, floating).find("float_noise = false"), std::string::npos);
+  const Job agreed = MakeJob(kSmall, floating);
+  const auto plan = PlanOf(agreed);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_TRUE(CheckPolicy({.max_epsilon = 3, .float_noise = true}, agreed, *plan).ok());
   // A server chooses no predicate of rows that are read or not: how they are read may be agreed before.
   const std::vector<std::string> layout = {"features=3", "row_norm=clip", "format=csv", "label_column=0"};
   std::vector<Assignment> other = real, more = real;

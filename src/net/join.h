@@ -17,6 +17,7 @@ struct Policy {
   double max_epsilon = 0;                        // of one job; 0: nothing is agreed to
   double max_delta = 1e-5;
   bool replayable = false;                       // noise that others can take off: for tests
+  bool float_noise = false;                      // noise whose guarantee is that of real numbers
   bool paper = false;                            // the algorithms as printed, which may have no guarantee
   bool masked = false;                           // a share of the noise alone, under masks
   std::size_t colluding = 1;                     // clients that masked sums must be safe from, at least

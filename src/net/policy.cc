@@ -14,6 +14,8 @@ Section DescribePolicy(Policy& p) {
   s.Number("max_epsilon", &p.max_epsilon, AtLeast(0), "the most a job may cost");
   s.Number("max_delta", &p.max_delta, Between(0, 1), "the largest delta a job may state");
   s.Flag("replayable", &p.replayable, "join jobs whose noise everybody knows: for tests, without privacy");
+  s.Flag("float_noise", &p.float_noise,
+         "join jobs whose noise is added in floating point, whose last bits may tell what it was added to");
   s.Flag("paper", &p.paper, "join algorithms as printed, if what they certify is within the above");
   s.Flag("masked", &p.masked, "join jobs with masked sums, where this machine adds a share of the noise");
   s.Count("colluding", &p.colluding, {.lower = 0, .upper = 1e6},
@@ -112,6 +114,13 @@ Status CheckOffer(const Policy& p, const Job& job) {
         "client's policy (replayable = false)",
         job.config.privacy.noise);
   const auto& privacy = job.config.privacy;
+  // Which values a sum in floating point can have depends on what the noise was added to (Mironov 2012): its
+  // certificate holds for real numbers alone, and the server would choose it.
+  if (privacy.mechanism == "gaussian" && !p.float_noise)
+    return Fail(Code::kBudget,
+                "privacy.mechanism = \"gaussian\": noise in floating point, whose last bits may tell what it "
+                "was added to; refused by this client's policy (float_noise = false); ask for "
+                "\"lattice_gaussian\"");
   if (privacy.trust == "masked" && !p.masked)
     return Fail(
         Code::kBudget,

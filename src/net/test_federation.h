@@ -28,6 +28,7 @@ inline Policy Everything() {
   return {.max_epsilon = std::numeric_limits<double>::infinity(),
           .max_delta = 1,
           .replayable = true,
+          .float_noise = true,
           .paper = true,
           .masked = true,
           .colluding = 0,
