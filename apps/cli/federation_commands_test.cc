@@ -190,6 +190,20 @@ class Commands : public ProcessFederation {
       EXPECT_EQ(EventsIn(client), (std::set<std::string>{"no_revocations", "joined", "round_answered"}));
     EXPECT_EQ(EventsIn("stranger"), (std::set<std::string>{"no_revocations", "failed"}));
   }
+  // Where nothing can be written of what happens, it happens all the same.
+  void NobodyKeepsTheLogs() {
+    const int port = FreePort();
+    const auto full = [&](std::size_t who, const std::vector<std::string>& words) {
+      std::vector<std::string> all = {"/bin/sh", "-c", "exec \"$@\" 2> /dev/full", "sh"};
+      all.insert(all.end(), words.begin(), words.end());
+      return Spawn(all, home_ / (NameOf(who) + ".log"));
+    };
+    std::vector<pid_t> all;
+    for (std::size_t who = 0; who <= kClients; ++who) all.push_back(full(who, Words(home_, who, port)));
+    for (const pid_t one : all) EXPECT_EQ(Ends(one), 0);
+    CheckEnd(home_, Alone().operator*());
+    EXPECT_EQ(Ends(full(0, {Program(), "join", "--server", "nowhere"})), 2);
+  }
 
  private:
   // Names of the events in a file of them, each of which is as the list says.
@@ -254,6 +268,7 @@ TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().A
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
 TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
+TEST(FederationCommands, ALogThatCannotBeWrittenEndsNobody) { Commands().NobodyKeepsTheLogs(); }
 TEST(FederationCommands, EveryLineOfAStructuredLogIsAnEventOfTheList) { Commands().LogsAreEvents(); }
 
 }  // namespace

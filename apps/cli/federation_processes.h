@@ -130,8 +130,8 @@ class ProcessFederation {
     const char* program = std::getenv("TACIT_PROGRAM");  // NOLINT(concurrency-mt-unsafe)
     return program != nullptr ? program : "tacit";
   }
-  pid_t Start(const std::filesystem::path& at, std::size_t who, int port, const Environment& more = {},
-              const std::vector<std::string>& last = {}) const {
+  // The command of who, at this place.
+  std::vector<std::string> Words(const std::filesystem::path& at, std::size_t who, int port) const {
     const std::string name = NameOf(who), keys = (home_ / "keys").string();
     std::vector<std::string> words = {Program()};
     const auto add = [&](std::initializer_list<std::string> these) { words.insert(words.end(), these); };
@@ -144,6 +144,12 @@ class ProcessFederation {
            "--allow-replayable", "--allow-masked", "--trust-server", "server"});
     add({"--ca", (home_ / "ca/ca.pem").string(), "--cert", keys + "/" + name + ".pem", "--key",
          keys + "/" + name + ".key"});
+    return words;
+  }
+  pid_t Start(const std::filesystem::path& at, std::size_t who, int port, const Environment& more = {},
+              const std::vector<std::string>& last = {}) const {
+    const std::string name = NameOf(who);
+    std::vector<std::string> words = Words(at, who, port);
     words.insert(words.end(), last.begin(), last.end());
     return Spawn(std::move(words), at / (name + ".log"), more, apart_ ? at / (name + ".err") : "");
   }

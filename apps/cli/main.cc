@@ -53,7 +53,9 @@ int Report(const Error& error, bool as_json) {
   if (as_json)
     PrintJson({{"error", {{"code", code}, {"message", error.message}}}});
   else
-    fmt::print(stderr, "{} {}\n", Styled(stderr, Style::kRed, "error:"), Shown(error.message));
+    // Not by fmt, which throws where it cannot write: a process ends with its own code, heard or not.
+    std::fputs(fmt::format("{} {}\n", Styled(stderr, Style::kRed, "error:"), Shown(error.message)).c_str(),
+               stderr);
   return code;
 }
 
@@ -374,13 +376,13 @@ int main(int argc, char** argv) {
   try {
     return tacit::cli::Main(argc, argv);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "tacit: out of memory; use fewer rows, features or clients\n");
+    std::fputs("tacit: out of memory; use fewer rows, features or clients\n", stderr);
     return static_cast<int>(tacit::Code::kIo);
   } catch (const std::system_error& e) {  // fmt::print, on a full disk or a closed pipe
-    fmt::print(stderr, "tacit: the output cannot be written: {}\n", e.code().message());
+    std::fputs(fmt::format("tacit: the output cannot be written: {}\n", e.code().message()).c_str(), stderr);
     return static_cast<int>(tacit::Code::kIo);
   } catch (const std::exception& e) {
-    fmt::print(stderr, "tacit: internal error: {}\n", e.what());
+    std::fputs(fmt::format("tacit: internal error: {}\n", e.what()).c_str(), stderr);
     return static_cast<int>(tacit::Code::kInternal);
   }
 }

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -37,10 +39,12 @@ class Log {
     std::tm utc{};
     gmtime_r(&now, &utc);
     std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    const std::string line =
+    std::string line =
         common_.json ? Object(stamp, event) : fmt::format("{}  {}", stamp, Printable(event.text));
+    line += '\n';
+    // A line that cannot be written is lost: a full disk is no reason to end a run, in the midst of a round.
     const std::lock_guard lock(mutex_);
-    fmt::print(stderr, "{}\n", line);
+    static_cast<void>(std::fwrite(line.data(), 1, line.size(), stderr));
     std::fflush(stderr);
   }
 
@@ -60,6 +64,7 @@ class Log {
 // log says so, too.
 template <class Verb>
 Result<int> WithLog(const Common& common, Verb verb) {
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
   Log log(common);
   Result<int> done = verb(log);
   if (!done.ok() && common.json) {

@@ -1,5 +1,7 @@
 #include "net/log_event.h"
 
+#include <fmt/core.h>
+
 namespace tacit {
 
 const char* Name(Level level) {
@@ -17,19 +19,19 @@ std::span<const EventKind> EventKinds() {
        "the server can be called; sha256: of the job's text, as a client that reviews it sees it"},
       {kMetricsPage, "metrics_page", kInfo, {"port"}, "health and metrics can be asked for"},
       {kRunFinished, "run_finished", kInfo, {}, "the run is over already; clients that missed it are told"},
-      {kJobRead, "job_read", kInfo, {"client"}, "a client has read the job"},
-      {kClientJoined, "client_joined", kInfo, {"client"}, "a process of a client takes part"},
+      {kJobRead, "job_read", kInfo, {"client", "left_out"}, "a client has read the job"},
+      {kClientJoined, "client_joined", kInfo, {"client", "left_out"}, "a process of a client takes part"},
       {kCallerRefused,
        "caller_refused",
        kWarning,
-       {"client", "reason"},
+       {"client", "reason", "left_out"},
        "a call was turned away; reason: certificate (revoked, or not valid now), no_list (the list of "
        "revoked certificates cannot be read), not_in_job, replaced (another process has joined since), "
        "other_folder (another --state than that of its answers); client: as its certificate says"},
       {kAnswerRefused,
        "answer_refused",
        kWarning,
-       {"client", "round", "reason"},
+       {"client", "round", "reason", "left_out"},
        "an answer was refused, and the round goes on; reason: stale (to a question that is not asked now), "
        "not_asked, too_long, malformed, differs (from the one before)"},
       {kAnswersNotKept,
@@ -93,6 +95,21 @@ std::span<const EventKind> EventKinds() {
       {kFailed, "failed", kError, {"code"}, "the process ends with this exit code"},
   };
   return kinds;
+}
+
+bool LogLimit::Allows(const std::string& key, LogEvent& event, Time now) {
+  const auto [last, fresh] = last_.try_emplace(key, Last{now});
+  if (!fresh && now - last->second.at < std::chrono::seconds(1)) {
+    ++last->second.left_out;
+    return false;
+  }
+  if (const std::uint64_t left_out = last->second.left_out; left_out > 0) {
+    event.text += fmt::format(" ({} of this left out before)", left_out);
+    const LogField field{"left_out", left_out};
+    event.fields.push_back(field);
+  }
+  last->second = {now};
+  return true;
 }
 
 const EventKind& KindOf(Event event) { return EventKinds()[static_cast<std::size_t>(event)]; }

@@ -2,8 +2,10 @@
 
 // What happens to a server, a client or a peer, for whoever keeps it running: one of a closed list of events,
 // what it is about in fields, and the same as a sentence. Names, counts and rounds; nothing private.
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <variant>
@@ -63,7 +65,23 @@ struct LogEvent {
   std::vector<LogField> fields = {};
   operator const std::string&() const { return text; }  // NOLINT: for whoever reads sentences alone
 };
-// One call an event; from any thread.
+// One call an event; from any thread. Must not throw: whoever calls it may be in the midst of something.
 using EventLog = std::function<void(const LogEvent&)>;
+
+// Events that others can cause as often as they like: of one key one a second, which says how many of it were
+// left out before. The caller's to guard.
+class LogLimit {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Whether to log it, with what was left out. Keys are as few as names in a job.
+  bool Allows(const std::string& key, LogEvent&, Time now);
+
+ private:
+  struct Last {
+    Time at;
+    std::uint64_t left_out = 0;
+  };
+  std::map<std::string, Last> last_;
+};
 
 }  // namespace tacit

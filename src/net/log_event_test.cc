@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <optional>
 #include <set>
 
 namespace tacit {
@@ -20,6 +20,30 @@ TEST(LogEvent, EveryEventHasAKindOfItsOwn) {
       EXPECT_TRUE(field != "time" && field != "level" && field != "event" && field != "message") << kind.name;
   }
   EXPECT_EQ(static_cast<std::size_t>(Event::kFailed) + 1, EventKinds().size()) << "kFailed is the last one";
+}
+
+TEST(LogEvent, WhatOthersCauseIsLimited) {
+  using std::chrono::milliseconds;
+  LogLimit limit;
+  const LogLimit::Time begin{};
+  const auto left_out = [&](const char* key, int at) -> std::optional<std::uint64_t> {
+    LogEvent e{Event::kJobRead, "c0 has read the job"};
+    if (!limit.Allows(key, e, begin + milliseconds(at))) return std::nullopt;
+    if (e.fields.empty()) {
+      EXPECT_EQ(e.text, "c0 has read the job");
+      return 0;
+    }
+    EXPECT_STREQ(e.fields[0].name, "left_out");
+    return std::get<std::uint64_t>(e.fields[0].value);
+  };
+  EXPECT_EQ(left_out("a", 0), 0u);
+  EXPECT_EQ(left_out("a", 1), std::nullopt);
+  EXPECT_EQ(left_out("b", 2), 0u);
+  EXPECT_EQ(left_out("a", 999), std::nullopt);
+  EXPECT_EQ(left_out("a", 1000), 2u);
+  EXPECT_EQ(left_out("a", 1999), std::nullopt);
+  EXPECT_EQ(left_out("a", 5000), 1u);
+  EXPECT_EQ(left_out("a", 7000), 0u);
 }
 
 TEST(LogEvent, IsItsSentenceWhereOneIsAskedFor) {

@@ -111,59 +111,20 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const Sha256::Digest digest = broadcast.Finish();
     auto text =
         std::make_shared<const std::string>(reinterpret_cast<const char*>(q.frame.data()), q.frame.size());
-    std::unique_lock lock(mutex_);
-    question_ = &q;
-    broadcast_ = digest;
-    frame_ = std::move(text);
-    answers_.clear();
-    ++number_;
-    counts_.round = q.round;
-    asked_.notify_all();
-    // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
-    const std::size_t minimum = q.last || !q.patient ? 0
-                                : q.least != 0       ? std::min(q.who.size(), q.least)
-                                : job_.minimum != 0  ? std::min(q.who.size(), job_.minimum)
-                                                     : q.who.size();
-    const std::chrono::duration<double> deadline(job_.deadline);
-    const auto until = steady_clock::now() + deadline;
-    bool late = false;
-    std::optional<steady_clock::time_point> soon;
     Status done = Ok{};
-    while (answers_.size() < q.who.size()) {
-      EndSlowUploads();
-      if (o_.stop != nullptr && o_.stop->load() && Drained(q)) {
-        done = Fail(Code::kInterrupted, "interrupted in round {}", q.round);
-        break;
-      }
-      // One more than needed, where there is one: a wrong share can then be left out.
-      if (q.enough && answers_.size() >= std::min(q.who.size(), q.least + 1)) {
-        if (!soon) soon = steady_clock::now() + kGrace;
-        if (steady_clock::now() >= *soon) break;
-      }
-      if (steady_clock::now() >= until) {
-        if (answers_.size() >= minimum || (q.gives_up && steady_clock::now() >= until + deadline)) break;
-        if (!late)
-          Log({Event::kRoundOverdue,
-               fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting{}", q.round,
-                           answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""),
-               Fields(q, {{"needed", minimum}})});
-        late = true;
-      }
-      changed_.wait_for(lock, kPoll);
+    {
+      std::unique_lock lock(mutex_);
+      const Asked asked(*this, lock, q, digest, std::move(text));
+      done = Wait(q, lock);
+      answers.assign(q.who.size(), {});
+      for (std::size_t i = 0; i < q.who.size(); ++i)
+        if (const auto found = answers_.find(q.who[i]); found != answers_.end())
+          answers[i] = std::move(found->second);
+      counts_.late += q.who.size() - answers_.size();
+      if (done.ok() && answers_.size() < q.who.size())
+        Log({Event::kRoundIncomplete,
+             fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()), Fields(q)});
     }
-    answers.assign(q.who.size(), {});
-    for (std::size_t i = 0; i < q.who.size(); ++i)
-      if (const auto found = answers_.find(q.who[i]); found != answers_.end())
-        answers[i] = std::move(found->second);
-    counts_.late += q.who.size() - answers_.size();
-    if (done.ok() && answers_.size() < q.who.size())
-      Log({Event::kRoundIncomplete,
-           fmt::format("round {}: {} of {} answered", q.round, answers_.size(), q.who.size()), Fields(q)});
-    question_ = nullptr;
-    frame_ = nullptr;
-    // Nobody may still read the question that ends here.
-    while (readers_ > 0) changed_.wait_for(lock, kPoll);
-    lock.unlock();
     if (!Releases(q.last, q.step)) return done;
     const Status kept = KeepAnswered();
     return done.ok() ? kept : done;
@@ -190,8 +151,79 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
 
  private:
+  // A question, asked for as long as this lives; with the mutex. Nobody reads it any more afterwards,
+  // whatever ended it.
+  class Asked {
+   public:
+    Asked(Server& server, std::unique_lock<std::mutex>& lock, const Question& q, const Sha256::Digest& digest,
+          std::shared_ptr<const std::string> frame)
+        : server_(server), lock_(lock) {
+      server_.answers_.clear();
+      server_.broadcast_ = digest;
+      server_.frame_ = std::move(frame);
+      server_.question_ = &q;
+      ++server_.number_;
+      server_.counts_.round = q.round;
+      server_.asked_.notify_all();
+    }
+    ~Asked() {
+      server_.question_ = nullptr;
+      server_.frame_ = nullptr;
+      while (server_.readers_ > 0) server_.changed_.wait_for(lock_, kPoll);
+    }
+    Asked(const Asked&) = delete;
+    Asked& operator=(const Asked&) = delete;
+
+   private:
+    Server& server_;
+    std::unique_lock<std::mutex>& lock_;
+  };
+  // Until there are answers enough.
+  Status Wait(const Question& q, std::unique_lock<std::mutex>& lock) {
+    // Everybody is asked to say farewell, and nobody is waited for beyond the deadline then.
+    const std::size_t minimum = q.last || !q.patient ? 0
+                                : q.least != 0       ? std::min(q.who.size(), q.least)
+                                : job_.minimum != 0  ? std::min(q.who.size(), job_.minimum)
+                                                     : q.who.size();
+    const std::chrono::duration<double> deadline(job_.deadline);
+    const auto until = steady_clock::now() + deadline;
+    bool late = false;
+    std::optional<steady_clock::time_point> soon;
+    while (answers_.size() < q.who.size()) {
+      EndSlowUploads();
+      if (o_.stop != nullptr && o_.stop->load() && Drained(q))
+        return Fail(Code::kInterrupted, "interrupted in round {}", q.round);
+      // One more than needed, where there is one: a wrong share can then be left out.
+      if (q.enough && answers_.size() >= std::min(q.who.size(), q.least + 1)) {
+        if (!soon) soon = steady_clock::now() + kGrace;
+        if (steady_clock::now() >= *soon) break;
+      }
+      if (steady_clock::now() >= until) {
+        if (answers_.size() >= minimum || (q.gives_up && steady_clock::now() >= until + deadline)) break;
+        if (!late)
+          Log({Event::kRoundOverdue,
+               fmt::format("round {}: {} of {} answers by the deadline, {} needed; waiting{}", q.round,
+                           answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""),
+               Fields(q, {{"needed", minimum}})});
+        late = true;
+      }
+      changed_.wait_for(lock, kPoll);
+    }
+    return Ok{};
+  }
+
   void Log(const LogEvent& event) const {
     if (o_.log) o_.log(event);
+  }
+  // What a caller causes. client: one of the job's, or empty.
+  void LogOf(const std::string& client, const char* reason, LogEvent event) const {
+    if (!o_.log) return;
+    {
+      const std::lock_guard lock(limit_mutex_);
+      const std::string key = fmt::format("{} {} {}", KindOf(event.event).name, client, reason);
+      if (!limit_.Allows(key, event, steady_clock::now())) return;
+    }
+    o_.log(event);
   }
   // How far a question is; with the mutex.
   std::vector<LogField> Fields(const Question& q, std::vector<LogField> more = {}) const {
@@ -208,8 +240,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::vector<LogField> fields;
     if (name) fields.push_back({"client", client});
     fields.push_back({"reason", std::string(reason)});
-    Log({Event::kCallerRefused, fmt::format("refused {}: {}", name ? client : "a caller", why),
-         std::move(fields)});
+    LogOf(name && ClientOf(job_, client).ok() ? client : "", reason,
+          {Event::kCallerRefused, fmt::format("refused {}: {}", name ? client : "a caller", why),
+           std::move(fields)});
   }
   // Whether a question is not waited for any longer, once the server is to stop.
   bool Drained(const Question& q) {
@@ -385,11 +418,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
          ServerContext* upload = nullptr)
         : server_(server), at_(counts[client]) {
       const std::lock_guard lock(server_.mutex_);
-      ++at_;
-      if (at_ > kOpen)
+      if (at_ >= kOpen)
         allowed_ = Refuse(grpc::StatusCode::UNAVAILABLE, "this client has calls open already; try again");
       else if (allowed_ = server_.Current(client, session); allowed_.ok() && upload != nullptr)
         Begin(upload, client, session);
+      ++at_;  // when nothing can throw any more: what is not made is not taken down
     }
     ~Open() {
       const std::lock_guard lock(server_.mutex_);
@@ -447,9 +480,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
           if (u.client == client && u.session != in->session()) u.call->TryCancel();
       }
     }
-    Log({review ? Event::kJobRead : Event::kClientJoined,
-         fmt::format("{} {}", job_.clients[client], review ? "has read the job" : "takes part"),
-         {{"client", job_.clients[client]}}});
+    const std::string& name = job_.clients[client];
+    LogOf(name, "",
+          {review ? Event::kJobRead : Event::kClientJoined,
+           fmt::format("{} {}", name, review ? "has read the job" : "takes part"),
+           {{"client", name}}});
     return grpc::Status::OK;
   }
 
@@ -630,11 +665,11 @@ class Server final : public FederationServer, public v1::Federation::Service {
                          : code == grpc::StatusCode::OUT_OF_RANGE      ? "too_long"
                          : code == grpc::StatusCode::ALREADY_EXISTS    ? "differs"
                                                                        : "malformed";
-    Log({Event::kAnswerRefused,
-         fmt::format("refused an answer of {}: {}", job_.clients[client], why),
-         {{"client", job_.clients[client]},
-          {"round", counts_.round.load()},
-          {"reason", std::string(reason)}}});
+    const std::string& name = job_.clients[client];
+    LogOf(name, reason,
+          {Event::kAnswerRefused,
+           fmt::format("refused an answer of {}: {}", name, why),
+           {{"client", name}, {"round", counts_.round.load()}, {"reason", std::string(reason)}}});
     return Refuse(code, why);
   }
 
@@ -646,6 +681,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
   ServerCounts counts_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
+
+  mutable std::mutex limit_mutex_;
+  mutable LogLimit limit_;  // under it
 
   std::mutex file_mutex_;  // of the file of answers; taken before the other
   bool torn_ = false;  // that file may end with part of a line; under file_mutex_
