@@ -146,6 +146,14 @@ class Commands : public ProcessFederation {
     ASSERT_FALSE(Address().empty()) << Said(kServer);
     EXPECT_EQ(Ends(Start(home_, 1, port, {}, {"--review"})), 0) << Said(1);
     EXPECT_NE(Said(1).find("one of 3: c0, c1, c2"), std::string::npos) << Said(1);
+    // The job's text is in the server's folder as clients see it.
+    const std::string digest = Sha256::Hex(ReadWhole(StateOf(home_, kServer) / "job.toml").operator*());
+    EXPECT_NE(Said(1).find("--job " + digest), std::string::npos) << Said(1);
+    EXPECT_EQ(Ends(Start(home_, 1, port, {}, {"--review", "--job", digest.substr(0, 16)})), 0) << Said(1);
+    for (const char* flag : {"--review", "--json"})
+      EXPECT_EQ(Ends(Start(home_, 1, port, {}, {flag, "--job", std::string(64, '0')})),
+                static_cast<int>(Code::kBudget));
+    EXPECT_EQ(Ends(Start(home_, 1, port, {}, {"--job", "0"})), static_cast<int>(Code::kInvalidArgument));
     EXPECT_NE(Said(kServer).find("no --crl"), std::string::npos) << Said(kServer);
   }
 

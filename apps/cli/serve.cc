@@ -10,7 +10,6 @@
 #include <mutex>
 
 #include "cli.h"
-#include "core/sha256.h"
 #include "experiment/files.h"
 #include "net/join.h"
 #include "net/peers.h"
@@ -180,7 +179,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {
   log({Event::kListening,
        fmt::format("job {} for {} clients, listening at {}", id, job.clients.size(), address),
        {{"job", id},
-        {"sha256", Sha256::Hex(ToToml(job))},
+        {"sha256", DigestOf(ToToml(job))},
         {"clients", job.clients.size()},
         {"address", address}}});
   if (finished) {
@@ -274,21 +273,25 @@ struct Terms {
 constexpr double kReviewPatience = 10;  // seconds: somebody looks on
 
 struct JoinArguments {
-  std::string server, revocations;
+  std::string server, job, revocations;
   double patience = 600;
   Terms terms;
   IdentityArguments identity;
 };
 
-// from: who offers the job.
+// from: who offers the job. pinned: the one that was agreed to, as JoinOptions; nullopt: it is a file of this
+// machine.
 Result<int> Review(const Common& common, const Offer& offer, const std::string& from, const Policy& policy,
-                   const std::string& own) {
+                   const std::string& own, const std::optional<std::string>& pinned) {
   if (const Status allowed = CheckOffer(policy, offer.job); !allowed.ok()) return allowed.error();
   TACIT_TRY(const Plan plan, PlanOf(offer.job));
   TACIT_TRY(const std::uint32_t place, ClientOf(offer.job, own));
-  const Status agreed = CheckPolicy(policy, offer.job, plan);
+  const Status same = pinned ? CheckPinned(*pinned, offer.toml) : Status(Ok{});
+  const Status agreed = same.ok() ? CheckPolicy(policy, offer.job, plan) : same;
+  const std::string digest = pinned ? DigestOf(offer.toml) : "";
   if (common.json) {
     PrintJson({{"job", offer.id},
+               {"sha256", pinned ? nlohmann::json(digest) : nlohmann::json(nullptr)},
                {"client", own},
                {"place", place},
                {"clients", offer.job.clients},
@@ -302,6 +305,7 @@ Result<int> Review(const Common& common, const Offer& offer, const std::string& 
     PrintPlan(plan, offer.job.config, 5);
     fmt::print(
         "\nComputed here, from the job's public constants; no data was read and nothing was joined.\n");
+    if (pinned) fmt::print("To join this job and no other: --job {}\n", digest);
     fmt::print("This client's policy: {}\n",
                agreed.ok() ? "within it" : "refused: " + agreed.error().message);
   }
@@ -334,8 +338,10 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a, Log& log) {
   o.data = a.terms.data;
   o.state = a.terms.state;
   o.ledger = a.terms.ledger;
+  o.job = a.job;
   o.patience = a.patience;
   o.stop = &ServiceFlag();
+  TACIT_OK(CheckPin(a.job));
   TACIT_TRY(o.policy, a.terms.Agreed());
   TACIT_TRY(o.identity, a.identity.Read());
   const WireLog wire([&](const std::string& line) { log({Event::kGrpc, line}); });
@@ -344,7 +350,7 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a, Log& log) {
   if (a.terms.review) {
     o.patience = std::min(o.patience, kReviewPatience);
     TACIT_TRY(const Offer offer, ReadOffer(o));
-    return Review(common, offer, o.server, o.policy, o.identity.name);
+    return Review(common, offer, o.server, o.policy, o.identity.name, o.job);
   }
   SayWithoutList(a.revocations, log);
   TACIT_TRY(const Joined joined, Join(o));
@@ -374,7 +380,8 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a, Log& log) {
   TACIT_TRY(o.identity, a.identity.Read());
   TACIT_TRY(const Plan plan, PlanOf(o.job));
   const std::string id = NameOf(o.job, plan).substr(0, 32);
-  if (a.terms.review) return Review(common, {id, ToToml(o.job), o.job, 0}, a.job, o.policy, o.identity.name);
+  if (a.terms.review)
+    return Review(common, {id, ToToml(o.job), o.job, 0}, a.job, o.policy, o.identity.name, std::nullopt);
   const fs::path folder = o.state / id;
   std::error_code ec;
   if (fs::exists(folder / "result.json", ec) && !fs::exists(folder / "checkpoint", ec)) {
@@ -436,11 +443,16 @@ void AddJoin(CLI::App& app, Invocation& run) {
       "  tacit join --server train.example.org:7443 --review --ca ca.pem --cert north.pem --key north.key\n"
       "  tacit join --server train.example.org:7443 --data rows.csv --max-epsilon 2 --ca ca.pem \\\n"
       "    --cert north.pem --key north.key\n"
+      "  tacit join … --job 6b1d…                     the job that was reviewed, and no other\n"
       "\nThe plan is computed here from the job's public constants, and a job beyond the policy is refused\n"
       "before a row is read. Rows stay here; what leaves is noised here and paid from this machine's own\n"
       "ledger. A client that was stopped or killed goes on when the same command is given again.\n");
   auto a = std::make_shared<JoinArguments>();
   verb->add_option("--server", a->server, "where `tacit serve` listens")->required()->type_name("HOST:PORT");
+  verb->add_option("--job", a->job,
+                   "join this job and no other: its SHA-256 as --review prints it, or 16 digits of it or "
+                   "more from the beginning")
+      ->type_name("SHA256");
   a->terms.Add(verb, true);
   a->identity.Add(verb);
   verb->add_option(

@@ -940,6 +940,62 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   EXPECT_TRUE(CheckOffer({.max_epsilon = 3, .layout = layout}, MakeJob(kSmall, more)).ok());
 }
 
+// What was reviewed is joined and nothing else, whatever runs at that address by then.
+TEST_F(Federation, AClientJoinsTheJobThatItNames) {
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall), other = MakeJob(kSmall, {{"algorithm.rounds", "7"}});
+  const int port = FreePort();
+  std::unique_ptr<FederationServer> server;
+  const auto begin = [&](const Job& runs, const std::string& id) {
+    server.reset();
+    auto started = FederationServer::Start(runs, id,
+                                           {.address = fmt::format("127.0.0.1:{}", port),
+                                            .identity = Who("server"),
+                                            .revocations = {},
+                                            .stop = &failed_,
+                                            .log = {}});
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server = *std::move(started);
+  };
+  const std::string another(kSessionPart, 'f');
+  begin(job, kId);
+  JoinOptions o = Joining("c0", port, (here_ / "nowhere.csv").string());
+  const auto offer = ReadOffer(o);
+  ASSERT_TRUE(offer.ok()) << offer.error().message;
+  const std::string digest = Sha256::Hex(offer->toml);
+  EXPECT_EQ(DigestOf(offer->toml), digest);
+  std::string wrong = digest;
+  wrong[15] = wrong[15] == '0' ? '1' : '0';
+  for (const std::string& none : {wrong, wrong.substr(0, 16), DigestOf(ToToml(other))}) {
+    o.job = none;
+    EXPECT_EQ(Join(o).error().code, Code::kBudget) << none;
+    EXPECT_FALSE(fs::exists(o.state)) << "something was kept of a job that was refused";
+  }
+  for (const std::string& none : {digest.substr(0, 15), digest + "0", std::string(16, 'g')}) {
+    o.job = none;
+    EXPECT_EQ(Join(o).error().code, Code::kInvalidArgument) << none;
+  }
+  // Another job begins while the client waits to be asked; with the same text it is still to be joined anew.
+  for (const auto& [next, code] : {std::pair(&other, Code::kBudget), std::pair(&job, Code::kIo)}) {
+    begin(job, kId);
+    std::atomic<bool> joined = false;
+    JoinOptions pinned = Joining("c0", port, files[0]);
+    pinned.job = digest.substr(0, kLeastPin);
+    pinned.log = [&](const std::string& line) { joined = joined || line.starts_with("joined"); };
+    std::optional<Result<Joined>> done;
+    {
+      std::jthread client([&] {
+        done = Join(pinned);
+        joined = true;
+      });
+      while (!joined) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      begin(*next, another);
+    }
+    ASSERT_FALSE(done->ok());
+    EXPECT_EQ(done->error().code, code) << done->error().message;
+  }
+}
+
 TEST(Policy, ALayoutIsOfKeysThatSayHowRowsAreRead) {
   EXPECT_TRUE(ParsePolicy("layout = [\"label_column=outcome\", \"lower=[0, 1]\"]", "policy.toml").ok());
   for (const char* bad : {"label_column", "label_colum=x", "rows=3", "source=file.csv", "test=x", "clip=1",

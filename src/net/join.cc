@@ -188,6 +188,8 @@ class Line {
     return counted;
   }
 
+  // The server has said that it runs another job now.
+  bool other_job() const { return other_job_; }
   bool stopped() const { return o_.stop != nullptr && o_.stop->load(); }
 
  private:
@@ -252,6 +254,7 @@ class Line {
         case grpc::StatusCode::PERMISSION_DENIED:
           return Fail(Code::kInvalidArgument, "{}: turned this client away: {}", o_.server,
                       done.error_message());
+        case grpc::StatusCode::FAILED_PRECONDITION: other_job_ = true; [[fallthrough]];
         default: return Fail(Code::kIo, "{}: {}", o_.server, done.error_message());
       }
       const std::string advice = Advice(why, o_.server);
@@ -282,6 +285,7 @@ class Line {
   const std::string trusted_;
   const Revocations revoked_;
   std::vector<std::string> names_;
+  bool other_job_ = false;
   const std::string process_ = NewName();
   std::string session_;
   std::unique_ptr<v1::Federation::Stub> stub_;
@@ -377,6 +381,7 @@ Result<Offer> ReadOffer(const JoinOptions& o) {
 Result<Joined> Join(const JoinOptions& o) {
   Line first(o);
   TACIT_TRY(const Offer offer, Read(first, o));
+  TACIT_OK(CheckPinned(o.job, offer.toml));
   TACIT_OK(CheckOffer(o.policy, offer.job));
   std::optional<ServerTrust> trust;
   std::optional<Line> named;
@@ -426,6 +431,7 @@ Result<Joined> Join(const JoinOptions& o) {
     // From here on another process of this client is not heard any more.
     TACIT_TRY(const Place at, PlaceOf(joined.folder));
     TACIT_TRY(const v1::EnrolReply begun, line.Enrol(at));
+    TACIT_OK(CheckPinned(o.job, begun.toml()));
     if (begun.job() != offer.id)
       return Fail(Code::kInterrupted, "{}: has begun another job meanwhile; join again", o.server);
     TACIT_OK(known(begun.answered()));
@@ -439,7 +445,12 @@ Result<Joined> Join(const JoinOptions& o) {
     joined.over = done.ok();
     return done;
   };
-  TACIT_TRY(joined.result, TakePart(offer.job, std::move(plan), own, serve));
+  Result<SiteResult> done = TakePart(offer.job, std::move(plan), own, serve);
+  if (!done.ok() && line.other_job() && !o.job.empty()) {  // which may be the same again, or not be agreed to
+    TACIT_TRY(const Offer now, Read(line, o));
+    TACIT_OK(CheckPinned(o.job, now.toml));
+  }
+  TACIT_TRY(joined.result, std::move(done));
   return joined;
 }
 

@@ -36,6 +36,14 @@ Status CheckOffer(const Policy&, const Job&);
 // Why it is refused, with the figure and what would have to change.
 Status CheckPolicy(const Policy&, const Job&, const Plan&);
 
+// What a job is known by between those who review it: the SHA-256 of its text, in hexadecimal digits.
+std::string DigestOf(const std::string& toml);
+inline constexpr std::size_t kLeastPin = 16;  // digits: 64 bits, more than anybody finds another job for
+// Whether it is such a digest, or how one begins, or empty: any job.
+Status CheckPin(const std::string& pinned);
+// Why a job is another than the one that is pinned.
+Status CheckPinned(const std::string& pinned, const std::string& toml);
+
 struct JoinOptions {
   std::string server;  // host:port
   Identity identity;
@@ -45,6 +53,7 @@ struct JoinOptions {
   std::filesystem::path state;  // folder: a subfolder a job, and the cumulative ledger
   std::filesystem::path ledger;  // empty: ledger.db in `state`
   Policy policy;
+  std::string job = {};  // the digest of the one that was agreed to, or how it begins; empty: any
   double patience = 600;  // seconds without the server after which to give up
   const std::atomic<bool>* stop = nullptr;
   EventLog log;

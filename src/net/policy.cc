@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/sha256.h"
 #include "experiment/files.h"
 #include "experiment/toml_values.h"
 #include "net/join.h"
@@ -99,6 +100,29 @@ Result<Policy> ParsePolicy(std::string_view text, const std::string& name) {
   if (const auto layout = LayoutOf(policy); !layout.ok())
     return Error{layout.error().code, name + ": " + layout.error().message};
   return policy;
+}
+
+std::string DigestOf(const std::string& toml) { return Sha256::Hex(toml); }
+
+Status CheckPin(const std::string& pinned) {
+  constexpr std::size_t kDigits = 2 * sizeof(Sha256::Digest);
+  if (pinned.empty() || (pinned.size() >= kLeastPin && pinned.size() <= kDigits &&
+                         pinned.find_first_not_of("0123456789abcdef") == pinned.npos))
+    return Ok{};
+  return Fail(Code::kInvalidArgument,
+              "--job {}: is not the SHA-256 of a job, nor how one begins: {} to {} digits of 0–9 and a–f, as "
+              "`tacit join --review` prints them",
+              pinned, kLeastPin, kDigits);
+}
+
+Status CheckPinned(const std::string& pinned, const std::string& toml) {
+  TACIT_OK(CheckPin(pinned));
+  const std::string digest = DigestOf(toml);
+  if (digest.starts_with(pinned)) return Ok{};
+  return Fail(Code::kBudget,
+              "the job of the server is {}, and the one that was agreed to {} (--job); refused: review it "
+              "with `tacit join --review`, and name it if it is agreed to",
+              digest, pinned);
 }
 
 Status CheckOffer(const Policy& p, const Job& job) {
