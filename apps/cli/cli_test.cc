@@ -494,5 +494,47 @@ TEST_F(CliTest, CompletionScriptsParse) {
   EXPECT_EQ(Slurp(out), "train\n--threads\n");
 }
 
+// A file is known by its canonical path, from wherever it is named; a limit that no run would meet is none.
+TEST_F(CliTest, ALimitIsOnADataSetThatRunsGoBy) {
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += fmt::format("0.{},0.{},{}\n", i % 7, i % 5, i % 2 == 0 ? 1 : -1);
+  fs::create_directories(home_ / "data");
+  Write("data/patients.csv", rows);
+  const std::string config = Write(
+      "rows.toml",
+      "data = { source = \"data/patients.csv\", rows = 20, features = 2, clients = 2, row_norm = \"clip\" }\n"
+      "model = { l2 = 0.1 }\nprivacy = { epsilon = 2, noise = \"replayable\" }\nalgorithm = { rounds = 3 "
+      "}\n");
+  const std::string path = fs::canonical(home_ / "data/patients.csv").string();
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", config, "--quiet"};
+    all.insert(all.end(), more.begin(), more.end());
+    return Run(all).code;
+  };
+  // Nothing is known yet.
+  const Outcome none = Run({"ledger", "limit", "patients.csv", "--epsilon", "1"});
+  EXPECT_EQ(none.code, 3) << none.out << none.err;
+  EXPECT_NE(none.err.find("--new"), std::string::npos) << none.err;
+  EXPECT_FALSE(fs::exists(home_ / "runs"));
+  for (const char* name : {"data/patients.csv", "./data/../data/patients.csv"})
+    EXPECT_EQ(RunJson({"ledger", "limit", name, "--epsilon", "1"})["data"], path);
+  EXPECT_EQ(train({}), 5);
+  EXPECT_EQ(RunJson({"ledger", "limit", "data/patients.csv", "--none"})["data"], path);
+  EXPECT_EQ(train({}), 0);
+  EXPECT_EQ(RunJson({"ledger", "show", "data/patients.csv"})["data_sets"][0]["data"], path);
+  // The ledger's own name needs no file, and a wrong one is told the right ones.
+  fs::rename(home_ / "data", home_ / "moved");
+  EXPECT_EQ(RunJson({"ledger", "limit", path, "--epsilon", "9"})["data"], path);
+  const Outcome wrong = Run({"ledger", "limit", "patients.csv", "--epsilon", "1"});
+  EXPECT_EQ(wrong.code, 3);
+  EXPECT_NE(wrong.err.find(path), std::string::npos) << wrong.err;
+  fs::rename(home_ / "moved", home_ / "data");
+  // Names of one's own, and of the catalogue.
+  EXPECT_EQ(Run({"ledger", "limit", "mine", "--epsilon", "1"}).code, 3);
+  EXPECT_EQ(RunJson({"ledger", "limit", "mine", "--epsilon", "1", "--new"})["data"], "mine");
+  EXPECT_EQ(RunJson({"ledger", "limit", "mine", "--epsilon", "1"})["data"], "mine");
+  EXPECT_EQ(RunJson({"ledger", "limit", "a9a", "--epsilon", "1"})["data"], "a9a");
+}
+
 }  // namespace
 }  // namespace tacit

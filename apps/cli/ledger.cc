@@ -1,8 +1,13 @@
 // tacit ledger: what all runs on a data set have cost together.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "cli.h"
+#include "data/catalogue.h"
+#include "data/memory.h"
 #include "experiment/run.h"
 #include "privacy/data_ledger.h"
 #include "privacy/gdp.h"
@@ -13,11 +18,43 @@ namespace {
 struct Arguments {
   std::string data, file;
   std::optional<double> epsilon, delta, plan_epsilon, plan_delta;
-  bool none = false;
+  bool none = false, fresh = false;
 };
 
 std::filesystem::path File(const Arguments& a) {
   return a.file.empty() ? DefaultLedger(Config{}.experiment.output) : std::filesystem::path(a.file);
+}
+
+// What runs on it go by, as experiment/run.h IdOf has it, where `text` is the path of a file; empty: it is
+// none.
+std::string NameOfFile(const std::string& text) {
+  std::error_code ec;
+  const std::filesystem::path full = std::filesystem::canonical(text, ec);
+  return ec ? "" : full.string();
+}
+
+// The name of the data set that a limit is for. One that no run goes by would limit nothing.
+Result<std::string> Meant(const Arguments& a) {
+  std::error_code ec;
+  std::vector<DataSetRecord> sets;
+  if (std::filesystem::exists(File(a), ec)) {
+    TACIT_TRY(sets, DataLedger::Read(File(a)));
+  }
+  const auto known =
+      std::find_if(sets.begin(), sets.end(), [&](const DataSetRecord& s) { return s.id.name == a.data; });
+  // A file by the name of a set without runs was not meant when that was made.
+  const bool has_runs = known != sets.end() && !known->runs.empty();
+  if (has_runs || a.fresh || FindSet(a.data) != nullptr || IsMemory(a.data)) return a.data;
+  if (const std::string file = NameOfFile(a.data); !file.empty()) return file;
+  if (known != sets.end()) return a.data;
+  std::vector<std::string> names;
+  for (const DataSetRecord& s : sets) names.push_back(s.id.name);
+  return Fail(
+      Code::kNotFound,
+      "{}: is no data set of {} ({}), none of the catalogue and no file, and a limit on it would limit "
+      "nothing; name one of these, or give --new if runs are to come with data.id = \"{}\"",
+      a.data, File(a).string(),
+      names.empty() ? "which holds none" : fmt::format("which holds {}", fmt::join(names, ", ")), a.data);
 }
 
 double EpsilonOf(double mu_squared, double delta) {
@@ -46,23 +83,24 @@ Result<int> Limit(const Common& common, const Arguments& a) {
     TACIT_TRY(const Delta most_delta, Delta::Of(a.plan_delta.value_or(1e-5)));
     plans = DataLedger::PlanLimit{most, most_delta};
   }
-  TACIT_OK(DataLedger::SetLimit(File(a), a.data, epsilon, delta, plans));
+  TACIT_TRY(const std::string data, Meant(a));
+  TACIT_OK(DataLedger::SetLimit(File(a), data, epsilon, delta, plans));
   if (common.json)
     return PrintJson(
-        {{"data", a.data},
+        {{"data", data},
          {"file", File(a).string()},
          {"limit_epsilon", epsilon ? Number(epsilon->value()) : nlohmann::json(nullptr)},
          {"limit_delta", epsilon ? Number(delta.value()) : nlohmann::json(nullptr)},
          {"plan_limit_epsilon", plans ? Number(plans->epsilon.value()) : nlohmann::json(nullptr)},
          {"plan_limit_delta", plans ? Number(plans->delta.value()) : nlohmann::json(nullptr)}});
   if (epsilon)
-    fmt::print("Runs on {} may cost ε = {} at δ = {} together{}.\n", a.data, Digits(epsilon->value()),
+    fmt::print("Runs on {} may cost ε = {} at δ = {} together{}.\n", data, Digits(epsilon->value()),
                Digits(delta.value()),
                plans ? fmt::format(", and those that pay by a plan ε = {} at δ = {} on top",
                                    Digits(plans->epsilon.value()), Digits(plans->delta.value()))
                      : "");
   else
-    fmt::print("{} has no limit now.\n", a.data);
+    fmt::print("{} has no limit now.\n", data);
   return 0;
 }
 
@@ -146,7 +184,8 @@ Result<int> Show(const Common& common, const Arguments& a) {
   if (!a.data.empty()) {
     std::string known;
     for (const DataSetRecord& s : sets) known += (known.empty() ? "" : ", ") + s.id.name;
-    std::erase_if(sets, [&](const DataSetRecord& s) { return s.id.name != a.data; });
+    const std::string file = NameOfFile(a.data);
+    std::erase_if(sets, [&](const DataSetRecord& s) { return s.id.name != a.data && s.id.name != file; });
     if (sets.empty())
       return Fail(Code::kNotFound, "{}: no run on it is in {}; there {}", a.data, File(a).string(),
                   known.empty() ? std::string("are none at all") : "are " + known);
@@ -169,6 +208,7 @@ void AddLedger(CLI::App& app, Invocation& run) {
       "  tacit ledger                                       every data set\n"
       "  tacit ledger show heart.csv --delta 1e-6           one of them, at another delta\n"
       "  tacit ledger limit a9a --epsilon 3 --delta 1e-5    refuse runs that would bring it past 3\n"
+      "  tacit ledger limit patients.csv --epsilon 3        a file, wherever it is named from\n"
       "  tacit ledger limit a9a --none                      no limit\n"
       "\nA run counts with its largest client, an unfinished one with what is reserved. Costs under\n"
       "different units or adjacencies are not added. The file is $TACIT_LEDGER, or runs/ledger.db.\n");
@@ -182,13 +222,16 @@ void AddLedger(CLI::App& app, Invocation& run) {
   verb->require_subcommand(0, 1);
 
   CLI::App* show = AddVerb(*verb, run, "show", "one data set", "  tacit ledger show a9a\n");
-  show->add_option("data", a->data, "name of the data set")->required()->type_name("DATA");
+  show->add_option("data", a->data, "name of the data set, or its file")->required()->type_name("DATA");
   show->add_option("--delta", a->delta, "delta at which epsilon is shown")->type_name("D");
   file(show);
 
-  CLI::App* limit = AddVerb(*verb, run, "limit", "the most that runs on a data set may cost together",
-                            "  tacit ledger limit a9a --epsilon 3 --delta 1e-5\n");
-  limit->add_option("data", a->data, "name of the data set: data.id, else data.source")
+  CLI::App* limit =
+      AddVerb(*verb, run, "limit", "the most that runs on a data set may cost together",
+              "  tacit ledger limit a9a --epsilon 3 --delta 1e-5\n"
+              "  tacit ledger limit patients.csv --epsilon 3 --file tacit-site/ledger.db\n"
+              "  tacit ledger limit survey --epsilon 3 --new      before the first run on it\n");
+  limit->add_option("data", a->data, "the data set: its data.id, a set of the catalogue, or a file")
       ->required()
       ->type_name("DATA");
   limit->add_option("--epsilon", a->epsilon, "the limit")->type_name("E");
@@ -200,6 +243,7 @@ void AddLedger(CLI::App& app, Invocation& run) {
       ->type_name("E");
   limit->add_option("--plan-delta", a->plan_delta, "its delta, which these runs share; default 1e-5")
       ->type_name("D");
+  limit->add_flag("--new", a->fresh, "the name is a data.id that no run has had yet");
   limit->add_flag("--none", a->none, "lift the limit");
   file(limit);
   limit->callback([a, &run] { run.action = [a, &run] { return Limit(run.common, *a); }; });
