@@ -4,12 +4,21 @@
 #include <grpc/support/time.h>
 #include <grpcpp/support/time.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace tacit {
 
 inline gpr_timespec In(std::chrono::milliseconds wait) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
+}
+
+// What so many bytes may take: `least` seconds, and what a link of so many bytes a second needs for them.
+inline std::chrono::milliseconds TimeFor(double least, std::uint64_t bytes, double rate) {
+  constexpr double kMost = 1e12;  // milliseconds: for ever, and a long holds it
+  return std::chrono::milliseconds(
+      static_cast<long>(std::min(1000 * (least + static_cast<double>(bytes) / rate), kMost)));
 }
 
 }  // namespace tacit

@@ -12,6 +12,7 @@
 
 #include "audit/audit.h"
 #include "core/sha256.h"
+#include "net/deadline.h"
 #include "net/notary.h"
 #include "net/test_federation.h"
 #include "net/wire_log.h"
@@ -302,6 +303,53 @@ TEST_F(Wire, AnUploadEndsWhenAnotherProcessTakesPart) {
   EXPECT_EQ(part.answered(), 0u);
   const Bytes answer = Frame({4, 5, 6});
   EXPECT_EQ(Answer("c0", answer, {.session = second}), StatusCode::OK);
+  EXPECT_EQ(Answer("c1", answer, {}), StatusCode::OK);
+}
+
+TEST(Deadlines, GrowWithTheBytes) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(TimeFor(60, 0, 1e5), milliseconds(60000));
+  EXPECT_EQ(TimeFor(60, 100, 1e5), milliseconds(60001));
+  EXPECT_EQ(TimeFor(60, 400'000'000, 1e5), milliseconds(4'060'000));  // a network of 50 million weights
+  EXPECT_EQ(TimeFor(0, 0, 1e5), milliseconds(0));
+  EXPECT_EQ(TimeFor(60, ~std::uint64_t{0}, 1e-9), milliseconds(1'000'000'000'000));
+}
+
+// What is too slow for a short answer is not for a long one; here a byte may take hours.
+TEST_F(Wire, ALongAnswerHasLonger) {
+  server_.reset();
+  auto started = FederationServer::Start(job_, kId,
+                                         {.address = "127.0.0.1:0",
+                                          .identity = Who("server"),
+                                          .revocations = {},
+                                          .upload = 0.5,
+                                          .link = 1e-4,
+                                          .log = {}});
+  ASSERT_TRUE(started.ok()) << started.error().message;
+  server_ = *std::move(started);
+  address_ = fmt::format("127.0.0.1:{}", server_->port());
+  asked_name_ = "c1";
+  Ask(1);
+  const Bytes answer = Frame({4, 5, 6});
+  grpc::ClientContext call;
+  call.AddMetadata(kSessionKey, SessionFrom(kHome));
+  v1::AnswerReply reply;
+  const auto stub = Stub(Credentials(Who("c0")));
+  const auto upload = stub->Answer(&call, &reply);
+  v1::AnswerPart part;
+  part.set_job(kId);
+  part.set_round(1);
+  part.set_question(asked_for_);
+  part.set_size(answer.size());
+  part.set_data(answer.data(), 1);
+  EXPECT_TRUE(upload->Write(part));  // with the call: the server knows at once how long it is
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  part.Clear();
+  part.set_data(answer.data() + 1, answer.size() - 1);
+  EXPECT_TRUE(upload->Write(part));
+  upload->WritesDone();
+  const grpc::Status done = upload->Finish();
+  EXPECT_TRUE(done.ok()) << done.error_message();
   EXPECT_EQ(Answer("c1", answer, {}), StatusCode::OK);
 }
 

@@ -114,34 +114,36 @@ class Line {
   Result<Work> Next(const std::string& job, std::size_t most) {
     Work work;
     bool sound = true;
-    TACIT_OK(Again([&](grpc::ClientContext& call, Status& believed) {
-      work = {};
-      sound = true;
-      v1::NextRequest request;
-      request.set_job(job);
-      call.AddMetadata(kSessionKey, session_);
-      const auto stream = stub_->Next(&call, request);
-      v1::WorkPart part;
-      std::uint64_t size = 0;
-      for (bool first = true; stream->Read(&part); first = false) {
-        if (first)
-          work.kind = part.kind(), work.round = part.round(), work.step = part.step(),
-          work.question = part.question(), work.counted = part.counted(), work.answered = part.answered(),
-          size = part.size();
-        sound = size <= most && part.data().size() <= size - work.frame.size();
-        if (!sound) {
-          call.TryCancel();
-          break;
-        }
-        const auto* data = reinterpret_cast<const std::byte*>(part.data().data());
-        work.frame.insert(work.frame.end(), data, data + part.data().size());
-      }
-      const grpc::Status done = stream->Finish();
-      if (sound && done.ok() && work.frame.size() != size)
-        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the broadcast was cut");
-      if (done.ok()) believed = Believed(call);
-      return sound ? done : grpc::Status::OK;
-    }));
+    TACIT_OK(Again(
+        [&](grpc::ClientContext& call, Status& believed) {
+          work = {};
+          sound = true;
+          v1::NextRequest request;
+          request.set_job(job);
+          call.AddMetadata(kSessionKey, session_);
+          const auto stream = stub_->Next(&call, request);
+          v1::WorkPart part;
+          std::uint64_t size = 0;
+          for (bool first = true; stream->Read(&part); first = false) {
+            if (first)
+              work.kind = part.kind(), work.round = part.round(), work.step = part.step(),
+              work.question = part.question(), work.counted = part.counted(), work.answered = part.answered(),
+              size = part.size();
+            sound = size <= most && part.data().size() <= size - work.frame.size();
+            if (!sound) {
+              call.TryCancel();
+              break;
+            }
+            const auto* data = reinterpret_cast<const std::byte*>(part.data().data());
+            work.frame.insert(work.frame.end(), data, data + part.data().size());
+          }
+          const grpc::Status done = stream->Finish();
+          if (sound && done.ok() && work.frame.size() != size)
+            return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the broadcast was cut");
+          if (done.ok()) believed = Believed(call);
+          return sound ? done : grpc::Status::OK;
+        },
+        TimeFor(kTransfer, most, kSlowestLink)));
     if (!sound)
       return Fail(Code::kMalformed, "{}: sent more than a broadcast of this job can have", o_.server);
     return work;
@@ -152,39 +154,42 @@ class Line {
   // is believed: the connection may be another than that of the question.
   Result<bool> Answer(const std::string& job, const Work& work, const Bytes& bytes) {
     bool counted = true;
-    TACIT_OK(Again([&](grpc::ClientContext& call, Status& believed) {
-      v1::AnswerReply reply;
-      call.AddMetadata(kSessionKey, session_);
-      const auto stream = stub_->Answer(&call, &reply);
-      stream->WaitForInitialMetadata();
-      const bool ready = call.GetServerInitialMetadata().count(kReadyKey) != 0;
-      // A call that failed before there was a certificate is tried again.
-      if (ready || !Shown(call).empty()) believed = Believed(call);
-      if (!ready || !believed.ok()) {
-        if (!believed.ok())
-          call.TryCancel();
-        else
+    TACIT_OK(Again(
+        [&](grpc::ClientContext& call, Status& believed) {
+          v1::AnswerReply reply;
+          call.AddMetadata(kSessionKey, session_);
+          const auto stream = stub_->Answer(&call, &reply);
+          stream->WaitForInitialMetadata();
+          const bool ready = call.GetServerInitialMetadata().count(kReadyKey) != 0;
+          // A call that failed before there was a certificate is tried again.
+          if (ready || !Shown(call).empty()) believed = Believed(call);
+          if (!ready || !believed.ok()) {
+            if (!believed.ok())
+              call.TryCancel();
+            else
+              stream->WritesDone();
+            const grpc::Status ended =
+                stream->Finish();  // why the server refuses, or that the call has failed
+            return ended.ok() ? grpc::Status::CANCELLED : ended;
+          }
+          v1::AnswerPart part;
+          part.set_job(job);
+          part.set_round(work.round);
+          part.set_last(work.kind == v1::WorkPart::LAST);
+          part.set_step(work.step);
+          part.set_question(work.question);
+          part.set_size(bytes.size());
+          for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPart) {
+            part.set_data(bytes.data() + at, std::min(kPart, bytes.size() - at));
+            if (!stream->Write(part)) break;
+            part.Clear();
+          }
           stream->WritesDone();
-        const grpc::Status ended = stream->Finish();  // why the server refuses, or that the call has failed
-        return ended.ok() ? grpc::Status::CANCELLED : ended;
-      }
-      v1::AnswerPart part;
-      part.set_job(job);
-      part.set_round(work.round);
-      part.set_last(work.kind == v1::WorkPart::LAST);
-      part.set_step(work.step);
-      part.set_question(work.question);
-      part.set_size(bytes.size());
-      for (std::size_t at = 0; at == 0 || at < bytes.size(); at += kPart) {
-        part.set_data(bytes.data() + at, std::min(kPart, bytes.size() - at));
-        if (!stream->Write(part)) break;
-        part.Clear();
-      }
-      stream->WritesDone();
-      grpc::Status done = stream->Finish();
-      counted = done.error_code() != grpc::StatusCode::ABORTED;
-      return counted ? done : grpc::Status::OK;
-    }));
+          grpc::Status done = stream->Finish();
+          counted = done.error_code() != grpc::StatusCode::ABORTED;
+          return counted ? done : grpc::Status::OK;
+        },
+        TimeFor(kTransfer, bytes.size(), kSlowestLink)));
     return counted;
   }
 
@@ -229,7 +234,7 @@ class Line {
   // make(call, believed): the call, and whether the server that it reached is believed. within: what one call
   // may take; a server waits ten seconds before it says that there is nothing to do.
   template <class Call>
-  Status Again(Call make, std::chrono::milliseconds within = std::chrono::seconds(60)) {
+  Status Again(Call make, std::chrono::milliseconds within) {
     using namespace std::chrono_literals;
     const auto begin = steady_clock::now();
     std::chrono::milliseconds pause = 50ms;

@@ -409,6 +409,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     std::uint32_t client;
     std::string session;
     steady_clock::time_point begun;
+    std::uint64_t bytes = 0;  // as its first part says
   };
   // One of the calls of a client that are open, of a kind.
   class Open {
@@ -432,14 +433,18 @@ class Server final : public FederationServer, public v1::Federation::Service {
     Open(const Open&) = delete;
     Open& operator=(const Open&) = delete;
     const grpc::Status& allowed() const { return allowed_; }
+    void Says(std::uint64_t bytes) {
+      const std::lock_guard lock(server_.mutex_);
+      if (place_) (*place_)->bytes = bytes;
+    }
 
    private:
     void Begin(ServerContext* upload, std::uint32_t client, const std::string& session) {
       if (server_.OthersSend(client, session))
         allowed_ = Refuse(grpc::StatusCode::UNAVAILABLE, "another process of this client sends; try again");
       else
-        place_ =
-            server_.uploads_.insert(server_.uploads_.end(), {upload, client, session, steady_clock::now()});
+        place_ = server_.uploads_.insert(server_.uploads_.end(),
+                                         {upload, client, session, steady_clock::now(), 0});
     }
     Server& server_;
     int& at_;
@@ -450,7 +455,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   void EndSlowUploads() {
     const auto now = steady_clock::now();
     for (const Upload& u : uploads_)
-      if (now - u.begun > std::chrono::duration<double>(o_.upload)) u.call->TryCancel();
+      if (now - u.begun > TimeFor(o_.upload, u.bytes, o_.link)) u.call->TryCancel();
   }
   grpc::Status OtherJob() const {
     return Refuse(grpc::StatusCode::FAILED_PRECONDITION, "the server runs another job now; join again");
@@ -573,7 +578,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (auto s = Who(*call, client); !s.ok()) return s;
     std::string session;
     if (auto s = SessionOf(*call, session); !s.ok()) return s;
-    const Open open(*this, answering_, client, session, call);
+    Open open(*this, answering_, client, session, call);
     if (!open.allowed().ok()) return open.allowed();
     call->AddInitialMetadata(kReadyKey, "1");
     in->SendInitialMetadata();  // before this a client sends nothing
@@ -601,6 +606,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (size > most)
       return Refused(client, grpc::StatusCode::OUT_OF_RANGE,
                      fmt::format("the answer has {} bytes, and {} is the most", size, most));
+    open.Says(size);
     Bytes bytes;
     bytes.reserve(size);
     do {

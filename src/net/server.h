@@ -27,6 +27,9 @@ inline bool IsHex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 inline constexpr std::uint32_t kProtocol = 3;
+// Seconds a message may take, and on top a second for so many bytes: a link that is slower is none. Of both
+// ends.
+inline constexpr double kTransfer = 60, kSlowestLink = 1e5;
 
 struct ServeOptions {
   std::string address = "127.0.0.1:0";           // port 0: any that is free
@@ -38,7 +41,8 @@ struct ServeOptions {
   // survives a kill at once, and a power cut when the round is over. Empty: none.
   std::filesystem::path answered = {};
   std::function<Status()> before = {};  // called before the first question, when the folder is locked
-  double upload = 60;  // seconds an answer may take; a client gives up as soon
+  // What an answer may take, as a client gives up by its own.
+  double upload = kTransfer, link = kSlowestLink;
   EventLog log;
 };
 
