@@ -14,11 +14,12 @@ namespace {
 
 class Commands : public ProcessFederation {
  public:
-  Commands()
-      : ProcessFederation(std::filesystem::temp_directory_path() /
-                          fmt::format("tacit_{}_{}",
-                                      testing::UnitTest::GetInstance()->current_test_info()->name(),
-                                      ::getpid())) {}
+  explicit Commands(const std::string& serve = "deadline = 30")
+      : ProcessFederation(
+            std::filesystem::temp_directory_path() /
+                fmt::format("tacit_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(),
+                            ::getpid()),
+            "local", serve) {}
   ~Commands() {
     for (const pid_t p : running_) ::kill(p, SIGKILL), ::waitpid(p, nullptr, 0);
   }
@@ -212,8 +213,75 @@ class Commands : public ProcessFederation {
     CheckEnd(home_, Alone().operator*());
     EXPECT_EQ(Ends(full(0, {Program(), "join", "--server", "nowhere"})), 2);
   }
+  // What a server says to whoever keeps it running, from the round that nobody answers on to its end.
+  void Health() {
+    const int port = FreePort(), page = FreePort();
+    const std::filesystem::path list = home_ / "list.pem";
+    const std::string good = ReadWhole(home_ / "ca/crl.pem").operator*();
+    ASSERT_TRUE(WriteWhole(list, good).ok());
+    const std::string at = fmt::format("127.0.0.1:{}", page);
+    const pid_t server =
+        Start(home_, kServer, port, {}, {"--metrics", at, "--crl", list.string(), "--drain", "1000"});
+    running_.push_back(server);
+    ASSERT_FALSE(Address().empty()) << Said(kServer);
+    EXPECT_TRUE(Becomes(page, "503", "overdue\nRound 1 "));
+    nlohmann::json status = nlohmann::json::parse(Status(at, {"--json"}), nullptr, false);
+    ASSERT_TRUE(status.is_object());
+    EXPECT_EQ(status["round"], 1);
+    EXPECT_EQ(status["rounds"], kRounds);
+    EXPECT_EQ(status["clients"], kClients);
+    EXPECT_EQ(status["clients_seen"], 0);
+    EXPECT_EQ(status["overdue"], true);
+    EXPECT_EQ(status["deadline_seconds_left"], 0);
+    EXPECT_EQ(status["over"], false);
+    EXPECT_EQ(status["revocations_unreadable"], false);
+    EXPECT_NE(Status(at).find("round        1 of 60; its deadline has passed"), std::string::npos);
+    ASSERT_TRUE(WriteWhole(list, "garbage").ok());
+    EXPECT_TRUE(Becomes(page, "503", "unlisted\n"));
+    EXPECT_NE(Status(at).find("nobody is let in"), std::string::npos);
+    ASSERT_TRUE(WriteWhole(list, good).ok());
+    EXPECT_TRUE(Becomes(page, "503", "overdue\n"));
+    ::kill(server, SIGTERM);
+    EXPECT_TRUE(Becomes(page, "200", "draining\n"));
+    EXPECT_NE(Status(at).find("; the server is about to stop"), std::string::npos);
+    ::kill(server, SIGTERM);
+    EXPECT_EQ(Ends(server), -1);
+    std::string nobody = Status(at);
+    EXPECT_NE(nobody.find("does not answer"), std::string::npos) << nobody;
+  }
 
  private:
+  // What `tacit status` prints of the server at this address.
+  std::string Status(const std::string& at, const std::vector<std::string>& more = {}) const {
+    const std::filesystem::path out = home_ / "status";
+    std::filesystem::remove(out);
+    std::vector<std::string> words = {Program(), "status", "--server", at};
+    words.insert(words.end(), more.begin(), more.end());
+    Ends(Spawn(words, out));
+    return ReadWhole(out).operator*();
+  }
+  // Whether /health comes to this code and a body that begins so.
+  static bool Becomes(int port, const std::string& code, const std::string& body) {
+    for (int i = 0; i < 3000; ++i) {
+      const int one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      sockaddr_in at{};
+      at.sin_family = AF_INET;
+      at.sin_port = htons(static_cast<std::uint16_t>(port));
+      at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      std::string text;
+      const std::string ask = "GET /health HTTP/1.0\r\n\r\n";
+      if (::connect(one, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 &&
+          ::write(one, ask.data(), ask.size()) == static_cast<ssize_t>(ask.size()))
+        for (char c = 0; ::read(one, &c, 1) == 1;) text += c;
+      ::close(one);
+      const std::size_t head = text.find("\r\n\r\n");
+      if (head != text.npos && text.substr(0, 12).ends_with(" " + code) &&
+          std::string_view(text).substr(head + 4).starts_with(body))
+        return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
   // Names of the events in a file of them, each of which is as the list says.
   std::set<std::string> EventsIn(const std::string& name) const {
     std::set<std::string> seen;
@@ -276,6 +344,7 @@ TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().A
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
 TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
+TEST(FederationCommands, AServerSaysHowItIs) { Commands("deadline = 0.1").Health(); }
 TEST(FederationCommands, ALogThatCannotBeWrittenEndsNobody) { Commands().NobodyKeepsTheLogs(); }
 TEST(FederationCommands, EveryLineOfAStructuredLogIsAnEventOfTheList) { Commands().LogsAreEvents(); }
 

@@ -165,7 +165,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {
   port = server->port();
   std::unique_ptr<MetricsPage> page;
   if (!a.metrics.empty()) {
-    TACIT_TRY(page, MetricsPage::Start(a.metrics, server->counts()));
+    TACIT_TRY(page, MetricsPage::Start(a.metrics, server->counts(), [&] { server->Look(); }));
     log({Event::kMetricsPage,
          fmt::format("health and metrics at port {}", page->port()),
          {{"port", static_cast<std::uint64_t>(page->port())}}});

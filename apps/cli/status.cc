@@ -34,9 +34,21 @@ Result<int> OfServer(const Common& common, const std::string& address) {
                       {"turned_away", of("calls_turned_away_total")},
                       {"bytes_received", of("bytes_received_total")},
                       {"bytes_sent", of("bytes_sent_total")},
-                      {"over", of("job_over") != 0}});
-  fmt::print("round        {} of {}{}\n", of("round"), of("rounds_planned"),
-             of("job_over") != 0 ? "; the job is over" : "");
+                      {"over", of("job_over") != 0},
+                      {"draining", of("draining") != 0},
+                      {"overdue", of("round_overdue") != 0},
+                      {"deadline_seconds_left", of("round_deadline_seconds_left")},
+                      {"revocations_unreadable", of("revocations_unreadable") != 0},
+                      {"answers_not_kept", of("answers_not_kept") != 0}});
+  fmt::print("round        {} of {}{}{}\n", of("round"), of("rounds_planned"),
+             of("job_over") != 0        ? "; the job is over"
+             : of("round_overdue") != 0 ? "; its deadline has passed, and it waits for more answers"
+                                        : "",
+             of("draining") != 0 && of("job_over") == 0 ? "; the server is about to stop" : "");
+  if (of("revocations_unreadable") != 0)
+    fmt::print("nobody is let in: the list of revoked certificates cannot be read\n");
+  if (of("answers_not_kept") != 0)
+    fmt::print("no answers are taken: whose they are cannot be written down\n");
   fmt::print("clients      {} of {} have called\n", of("clients_seen"), of("clients"));
   fmt::print("answers      {} taken, {} refused, {} missing when their round ended\n", of("answers_total"),
              of("answers_refused_total"), of("answers_missing_total"));

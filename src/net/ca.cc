@@ -447,19 +447,18 @@ struct Revocations::Known {
 Revocations::Revocations(fs::path file, std::string authority_pem)
     : file_(std::move(file)), authority_(std::move(authority_pem)), known_(std::make_shared<Known>()) {}
 
-Status Revocations::Check(const std::string& pem) const {
-  const Certificate509 x = Shown(pem);
-  if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
-  if (X509_cmp_current_time(X509_get0_notBefore(x.get())) >= 0 ||
-      X509_cmp_current_time(X509_get0_notAfter(x.get())) <= 0)
-    return Fail(Code::kInvalidArgument, "the certificate is not valid now; ask its authority for a new one");
+Status Revocations::Readable() const {
   if (file_.empty()) return Ok{};
+  const std::lock_guard lock(known_->mutex);
+  return Read();
+}
+
+Status Revocations::Read() const {
   const Result<std::string> held = ReadWhole(file_, 1 << 26);
   if (!held.ok())
     return Fail(Code::kIo, "{}; nobody is let in without a list of revoked certificates",
                 held.error().message);
   const std::string& text = *held;
-  const std::lock_guard lock(known_->mutex);
   Crl& crl = known_->list;
   if (!crl || known_->text != text) {
     crl = ParseCrl(text);
@@ -470,8 +469,20 @@ Status Revocations::Check(const std::string& pem) const {
   }
   if (!crl)
     return Fail(Code::kIo, "{}: is no list of this authority; nobody is let in without one", file_.string());
+  return Ok{};
+}
+
+Status Revocations::Check(const std::string& pem) const {
+  const Certificate509 x = Shown(pem);
+  if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
+  if (X509_cmp_current_time(X509_get0_notBefore(x.get())) >= 0 ||
+      X509_cmp_current_time(X509_get0_notAfter(x.get())) <= 0)
+    return Fail(Code::kInvalidArgument, "the certificate is not valid now; ask its authority for a new one");
+  if (file_.empty()) return Ok{};
+  const std::lock_guard lock(known_->mutex);
+  TACIT_OK(Read());
   X509_REVOKED* found = nullptr;
-  if (X509_CRL_get0_by_cert(crl.get(), &found, x.get()) != 0)
+  if (X509_CRL_get0_by_cert(known_->list.get(), &found, x.get()) != 0)
     return Fail(Code::kInvalidArgument, "the certificate is revoked; ask its authority for a new one");
   return Ok{};
 }

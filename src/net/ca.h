@@ -78,8 +78,10 @@ class Revocations {
   // Why a certificate (PEM) may not be used. kIo: the list cannot be read or trusted now, which says nothing
   // of the certificate; anything else: it is revoked, or not valid now.
   Status Check(const std::string& certificate) const;
+  Status Readable() const;  // kIo: as above
 
  private:
+  Status Read() const;  // with the mutex of Known
   struct Known;  // the list as it was read last: its signature is checked when it changes
   std::filesystem::path file_;
   std::string authority_;

@@ -753,6 +753,20 @@ TEST_F(Federation, ALineThatWasCutIsNotGoneOnWith) {
     EXPECT_EQ(from(kHome, 'c'), StatusCode::ABORTED);  // who calls first
     EXPECT_EQ(from(kHome, 'a'), StatusCode::PERMISSION_DENIED);
   }
+  {  // what cannot be written down is not taken, and whoever watches is told
+    const auto server = start();
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    const auto late = [&](std::uint32_t round) {
+      return SendLate(kId, (*server)->port(), Who("c1"), round, 0, false, SessionFrom(kHome));
+    };
+    fs::remove(file);
+    fs::create_directories(file / "in the way");
+    EXPECT_EQ(late(5), StatusCode::UNAVAILABLE);
+    EXPECT_TRUE((*server)->counts().unkept);
+    fs::remove_all(file);
+    EXPECT_EQ(late(5), StatusCode::ABORTED);
+    EXPECT_FALSE((*server)->counts().unkept);
+  }
   for (const char* bad : {"13 c1 11111111111111111111111111111111\n", "1 c1 -\n", "1 c1 x\n", "1 c1\n"}) {
     ASSERT_TRUE(WriteWhole(file, bad).ok());  // the job has six rounds
     EXPECT_EQ(start().error().code, Code::kMalformed) << bad;

@@ -3,10 +3,19 @@
 #include <httplib.h>
 
 #include <charconv>
+#include <chrono>
 #include <sstream>
 #include <thread>
 
 namespace tacit {
+
+namespace {
+std::uint64_t SecondsLeft(const ServerCounts& c) {
+  using namespace std::chrono;
+  const nanoseconds deadline(c.deadline.load()), now = steady_clock::now().time_since_epoch();
+  return deadline <= now ? 0 : static_cast<std::uint64_t>(ceil<seconds>(deadline - now).count());
+}
+}  // namespace
 
 std::string PrometheusText(const ServerCounts& c) {
   std::string out;
@@ -25,7 +34,34 @@ std::string PrometheusText(const ServerCounts& c) {
   add("bytes_received_total", "counter", "Bytes of answers taken.", c.bytes_in);
   add("bytes_sent_total", "counter", "Bytes of broadcasts sent.", c.bytes_out);
   add("job_over", "gauge", "1 once the result is durable.", c.over ? 1 : 0);
+  add("draining", "gauge", "1 while the server is about to stop.", c.draining ? 1 : 0);
+  add("round_overdue", "gauge", "1 while a round waits for answers beyond its deadline.", c.overdue ? 1 : 0);
+  add("round_deadline_seconds_left", "gauge",
+      "Seconds until the deadline of what is asked for; 0 when it has passed or nothing is.", SecondsLeft(c));
+  add("revocations_unreadable", "gauge", "1 while nobody is let in for want of the list.",
+      c.unlisted ? 1 : 0);
+  add("answers_not_kept", "gauge", "1 while no answers are taken for want of a place to note them.",
+      c.unkept ? 1 : 0);
   return out;
+}
+
+Health HealthOf(const ServerCounts& c) {
+  if (c.over) return {.word = "over"};
+  if (c.draining) return {.word = "draining"};
+  if (c.unlisted)
+    return {false, "unlisted",
+            "The list of revoked certificates (--crl) cannot be read, and nobody is let in until it can; put "
+            "it back."};
+  if (c.unkept)
+    return {false, "unkept",
+            "The file that says whose answers there are cannot be written, and none are taken until it can; "
+            "make room on its disk."};
+  if (c.overdue)
+    return {false, "overdue",
+            fmt::format("Round {} waits for more answers though its deadline has passed; see which clients "
+                        "are missing.",
+                        c.round.load())};
+  return {};
 }
 
 namespace {
@@ -43,7 +79,7 @@ std::pair<std::string, int> Local(const std::string& address) {
 
 class Page final : public MetricsPage {
  public:
-  Status Listen(const std::string& address, const ServerCounts& counts) {
+  Status Listen(const std::string& address, const ServerCounts& counts, std::function<void()> look) {
     const auto [host, port] = Local(address);
     if (port < 0)
       return Fail(
@@ -53,10 +89,17 @@ class Page final : public MetricsPage {
           address);
     http_.new_task_queue = [] { return new httplib::ThreadPool(4); };
     http_.set_read_timeout(2);
-    http_.Get("/health", [&counts](const httplib::Request&, httplib::Response& r) {
-      r.set_content(counts.over ? "over\n" : "serving\n", "text/plain");
+    look_ = std::move(look);
+    http_.Get("/health", [this, &counts](const httplib::Request&, httplib::Response& r) {
+      if (look_) look_();
+      const Health health = HealthOf(counts);
+      r.status = health.well ? 200 : 503;
+      r.set_content(health.well ? fmt::format("{}\n", health.word)
+                                : fmt::format("{}\n{}\n", health.word, health.sentence),
+                    "text/plain");
     });
-    http_.Get("/metrics", [&counts](const httplib::Request&, httplib::Response& r) {
+    http_.Get("/metrics", [this, &counts](const httplib::Request&, httplib::Response& r) {
+      if (look_) look_();
       r.set_content(PrometheusText(counts), "text/plain; version=0.0.4");
     });
     port_ = port == 0 ? http_.bind_to_any_port(host) : http_.bind_to_port(host, port) ? port : -1;
@@ -69,6 +112,7 @@ class Page final : public MetricsPage {
   int port() const override { return port_; }
 
  private:
+  std::function<void()> look_;
   httplib::Server http_;
   int port_ = -1;
   std::jthread thread_;
@@ -104,9 +148,10 @@ Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& addr
 }
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
-                                                        const ServerCounts& counts) {
+                                                        const ServerCounts& counts,
+                                                        std::function<void()> look) {
   auto page = std::make_unique<Page>();
-  TACIT_OK(page->Listen(address, counts));
+  TACIT_OK(page->Listen(address, counts, std::move(look)));
   return Result<std::unique_ptr<MetricsPage>>(std::move(page));
 }
 

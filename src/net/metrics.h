@@ -1,9 +1,11 @@
 #pragma once
 
-// What a server tells whoever keeps it running: /health and, for Prometheus, /metrics. Counts alone, none of
-// which depends on anybody's rows; over plain HTTP, so it listens on this machine only.
+// What a server tells whoever keeps it running: /health (200 and a word, or 503 with a sentence beside it)
+// and, for Prometheus, /metrics. Counts alone, none of which depends on anybody's rows; over plain HTTP, so
+// it listens on this machine only.
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,16 +21,29 @@ struct ServerCounts {
   std::atomic<std::uint64_t> turned_away{0};      // calls without a right to be here
   std::atomic<std::uint64_t> late{0};      // answers that rounds ended without
   std::atomic<std::uint64_t> bytes_in{0}, bytes_out{0};      // of frames
-  std::atomic<bool> over{false};
+  std::atomic<bool> over{false}, draining{false};
+  std::atomic<bool> overdue{false};  // the round's deadline has passed with too few answers
+  std::atomic<bool> unlisted{false};  // the list of revoked certificates cannot be read: nobody is let in
+  std::atomic<bool> unkept{false};  // whose answers there are could not be written: none are taken
+  std::atomic<std::int64_t> deadline{0};  // of the round, in ns of the steady clock; 0: none is asked for
 };
+// A word, and a sentence where it is not well.
+struct Health {
+  bool well = true;
+  const char* word = "serving";  // over, draining, serving; unlisted, unkept, overdue
+  std::string sentence = {};
+};
+Health HealthOf(const ServerCounts&);
 std::string PrometheusText(const ServerCounts&);
 // The same numbers from a page of this machine, by name without "tacit_".
 Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& address);
 
 class MetricsPage {
  public:
-  // address: HOST:PORT of this machine; port 0: any that is free. The counts outlive the page.
-  static Result<std::unique_ptr<MetricsPage>> Start(const std::string& address, const ServerCounts&);
+  // address: HOST:PORT of this machine; port 0: any that is free. The counts outlive the page. look: called
+  // before they are read, by any thread; or none.
+  static Result<std::unique_ptr<MetricsPage>> Start(const std::string& address, const ServerCounts&,
+                                                    std::function<void()> look = {});
   virtual ~MetricsPage() = default;
   virtual int port() const = 0;
 };

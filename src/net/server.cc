@@ -94,6 +94,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
   }
   int port() const override { return port_; }
   const ServerCounts& counts() const override { return counts_; }
+  void Look() override {
+    counts_.draining = o_.stop != nullptr && o_.stop->load();
+    counts_.unlisted = !revoked_.Readable().ok();
+  }
   const Roster* roster() const override { return &roster_; }
   std::string server() const override { return o_.identity.name; }
   void Note(const std::string& text) override {
@@ -167,6 +171,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
       server_.asked_.notify_all();
     }
     ~Asked() {
+      server_.counts_.deadline = 0;
+      server_.counts_.overdue = false;
       server_.question_ = nullptr;
       server_.frame_ = nullptr;
       while (server_.readers_ > 0) server_.changed_.wait_for(lock_, kPoll);
@@ -187,6 +193,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
                                                      : q.who.size();
     const std::chrono::duration<double> deadline(job_.deadline);
     const auto until = steady_clock::now() + deadline;
+    counts_.deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
     bool late = false;
     std::optional<steady_clock::time_point> soon;
     while (answers_.size() < q.who.size()) {
@@ -206,6 +213,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
                            answers_.size(), q.who.size(), minimum, q.gives_up ? " as long again" : ""),
                Fields(q, {{"needed", minimum}})});
         late = true;
+        counts_.overdue = true;
       }
       changed_.wait_for(lock, kPoll);
     }
@@ -276,7 +284,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
       for (std::size_t i = 0; i < answered_.size(); ++i)
         text += Line(answered_[i], static_cast<std::uint32_t>(i), folder_[i]);
     }
-    TACIT_OK(WriteWhole(o_.answered, text));
+    const Status written = WriteWhole(o_.answered, text);
+    counts_.unkept = !written.ok();
+    TACIT_OK(written);
     torn_ = false;
     return Ok{};
   }
@@ -323,7 +333,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
       if (torn_) TACIT_OK(WriteAnswered());  // a line that was cut is not gone on with
       std::ofstream file(o_.answered, std::ios::app);
       file << Line(part.round(), client, folder) << std::flush;
-      torn_ = !file.good();
+      counts_.unkept = torn_ = !file.good();
       if (torn_) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
     }
     const std::lock_guard lock(mutex_);

@@ -52,6 +52,9 @@ class FederationServer : public Link {
   static Result<std::unique_ptr<FederationServer>> Start(const Job&, std::string id, const ServeOptions&);
   virtual int port() const = 0;
   virtual const ServerCounts& counts() const = 0;
+  // Counts what shows only where one looks: that it is to stop, and whether the list of revoked certificates
+  // can be read. From any thread.
+  virtual void Look() = 0;
   // The result is durable: clients may settle and go. Waits so long for those that have called, or for all.
   virtual void Over(double seconds = 5, bool everybody = false) = 0;
 };
