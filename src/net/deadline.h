@@ -1,6 +1,7 @@
 #pragma once
 
-// Deadlines of calls by the steady clock: one by the time of day moves when somebody sets that.
+// How long calls may take, and how long to wait between them. Deadlines by the steady clock: one by the time
+// of day moves when somebody sets that.
 #include <grpc/support/time.h>
 #include <grpcpp/support/time.h>
 
@@ -12,6 +13,13 @@ namespace tacit {
 
 inline gpr_timespec In(std::chrono::milliseconds wait) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(wait.count(), GPR_TIMESPAN));
+}
+
+// From half of a pause to the whole of it, by 64 random bits: callers that a server has lost at once do not
+// come back at once.
+inline std::chrono::milliseconds Spread(std::chrono::milliseconds pause, std::uint64_t bits) {
+  const auto half = static_cast<std::uint64_t>(pause.count()) / 2;
+  return pause - std::chrono::milliseconds(static_cast<long>(bits % (half + 1)));
 }
 
 // What so many bytes may take: `least` seconds, and what a link of so many bytes a second needs for them.

@@ -315,6 +315,20 @@ TEST(Deadlines, GrowWithTheBytes) {
   EXPECT_EQ(TimeFor(60, ~std::uint64_t{0}, 1e-9), milliseconds(1'000'000'000'000));
 }
 
+TEST(Deadlines, PausesAreSpreadOverTheirSecondHalf) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(Spread(milliseconds(50), 0), milliseconds(50));
+  EXPECT_EQ(Spread(milliseconds(50), 25), milliseconds(25));
+  EXPECT_EQ(Spread(milliseconds(50), 26), milliseconds(50));
+  EXPECT_EQ(Spread(milliseconds(1), ~std::uint64_t{0}), milliseconds(1));
+  EXPECT_EQ(Spread(milliseconds(0), 7), milliseconds(0));
+  Stream coins({1, Purpose::kTest, 0, 0});
+  for (int i = 0; i < 1000; ++i) {
+    const auto pause = Spread(milliseconds(1000), coins());
+    EXPECT_TRUE(pause >= milliseconds(500) && pause <= milliseconds(1000)) << pause.count();
+  }
+}
+
 // What is too slow for a short answer is not for a long one; here a byte may take hours.
 TEST_F(Wire, ALongAnswerHasLonger) {
   server_.reset();

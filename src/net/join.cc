@@ -14,6 +14,7 @@
 #include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
+#include "privacy/mask_keys.h"
 
 namespace tacit {
 namespace {
@@ -278,7 +279,9 @@ class Line {
              fmt::format("{}: not reached ({}, after {:.1f} s); trying again", o_.server, why, took.count()),
              {{"server", o_.server}, {"seconds", std::round(10 * took.count()) / 10}}});
       said = true;
-      std::this_thread::sleep_for(pause);
+      std::uint64_t bits = 0;
+      RandomBytes(std::as_writable_bytes(std::span(&bits, 1)));
+      std::this_thread::sleep_for(Spread(pause, bits));
       pause = std::min(pause * 2, std::chrono::milliseconds(1000));
       // A server that was reached and cannot help now may have no file left for another connection.
       const bool reached =
