@@ -151,6 +151,13 @@ class Commands : public ProcessFederation {
     const std::string digest = Sha256::Hex(ReadWhole(StateOf(home_, kServer) / "job.toml").operator*());
     EXPECT_NE(Said(1).find("--job " + digest), std::string::npos) << Said(1);
     EXPECT_EQ(Ends(Start(home_, 1, port, {}, {"--review", "--job", digest.substr(0, 16)})), 0) << Said(1);
+    // Proxies for the web are not asked for a server: there is none where these are.
+    const std::string nobody = fmt::format("http://127.0.0.1:{}", FreePort());
+    EXPECT_EQ(
+        Ends(Start(home_, 1, port, {{"http_proxy", nobody}, {"https_proxy", nobody}, {"grpc_proxy", nobody}},
+                   {"--review", "--patience", "0"})),
+        0)
+        << Said(1);
     for (const char* flag : {"--review", "--json"})
       EXPECT_EQ(Ends(Start(home_, 1, port, {}, {flag, "--job", std::string(64, '0')})),
                 static_cast<int>(Code::kBudget));

@@ -210,6 +210,8 @@ class Line {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    // Not by a proxy that the environment names for the web: a server is where --server says.
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     if (!trusted_.empty()) arguments.SetSslTargetNameOverride(ServerHost(trusted_));
     stub_ =
         v1::Federation::NewStub(grpc::CreateCustomChannel(o_.server, grpc::SslCredentials(tls), arguments));

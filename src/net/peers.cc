@@ -257,6 +257,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
         grpc::ChannelArguments arguments;
         arguments.SetSslTargetNameOverride(PeerHost(NameOfPeer(l)));  // who it is, not where
         arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+        arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // it is where its address says
         arguments.SetMaxReceiveMessageSize(1 << 20);
         kept = grpc::CreateCustomChannel(
             o_.job.addresses[l],
