@@ -1016,6 +1016,23 @@ TEST_F(Federation, AClientRefusesWhatItsPolicyDoesNotCover) {
   EXPECT_TRUE(CheckOffer({.max_epsilon = 3, .layout = layout}, MakeJob(kSmall, more)).ok());
 }
 
+// What a server may offer a client can read, whatever its length.
+TEST_F(Federation, AJobOfAnyLengthThatIsServedIsRead) {
+  const auto start = [&](std::size_t bytes) {
+    const Job job = MakeJob(kSmall, {{"data.source", std::string(bytes, 'a')}});
+    return Start(job);
+  };
+  EXPECT_EQ(start(kLargestJob).error().code, Code::kInvalidArgument);
+  const std::size_t rest = ToToml(MakeJob(kSmall, {{"data.source", "a"}})).size() - 1;
+  const Job job = MakeJob(kSmall, {{"data.source", std::string(kLargestJob - rest, 'a')}});
+  ASSERT_EQ(ToToml(job).size(), kLargestJob);
+  const auto server = Start(job);
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  const auto offer = ReadOffer(Joining("c0", (*server)->port(), ""));
+  ASSERT_TRUE(offer.ok()) << offer.error().message;
+  EXPECT_EQ(offer->toml.size(), kLargestJob);
+}
+
 // What was reviewed is joined and nothing else, whatever runs at that address by then.
 TEST_F(Federation, AClientJoinsTheJobThatItNames) {
   const auto files = WriteRows(12, 3, 2);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kPart = 256 << 10, kLargestJob = 1 << 22;
+constexpr std::size_t kPart = 256 << 10;
 constexpr auto kSoon = std::chrono::milliseconds(500);
 
 // What to look at where TLS itself says why there is no connection; empty: it does not.
@@ -208,7 +208,7 @@ class Line {
     tls.pem_private_key = o_.identity.key;
     tls.pem_cert_chain = o_.identity.certificate;
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob));
+    arguments.SetMaxReceiveMessageSize(static_cast<int>(kLargestJob + kPart));  // a job, and its envelope
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     // Not by a proxy that the environment names for the web: a server is where --server says.
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

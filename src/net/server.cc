@@ -732,6 +732,11 @@ std::string NewName() {
 
 Result<std::unique_ptr<FederationServer>> FederationServer::Start(const Job& job, std::string id,
                                                                   const ServeOptions& o) {
+  if (const std::size_t size = ToToml(job).size(); size > kLargestJob)
+    return Fail(Code::kInvalidArgument,
+                "the job has {} bytes with all its keys, and clients take {} at most; name fewer clients, or "
+                "shorten its longest texts",
+                size, kLargestJob);
   auto server = std::make_unique<Server>(job, std::move(id), o);
   TACIT_OK(server->Listen());
   return Result<std::unique_ptr<FederationServer>>(std::move(server));

@@ -27,6 +27,7 @@ inline bool IsHex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::size_t kLargestJob = 1 << 24;  // bytes of its text: what LoadJob reads
 // Seconds a message may take, and on top a second for so many bytes: a link that is slower is none. Of both
 // ends.
 inline constexpr double kTransfer = 60, kSlowestLink = 1e5;
