@@ -8,6 +8,7 @@
 
 #include "federation_processes.h"
 #include "net/log_event.h"
+#include "net/server.h"
 
 namespace tacit {
 namespace {
@@ -34,6 +35,28 @@ class Commands : public ProcessFederation {
     EXPECT_EQ(Ends(second), static_cast<int>(Code::kIo)) << Said(kServer);
     EXPECT_NE(Said(kServer).find("another process"), std::string::npos) << Said(kServer);
     EXPECT_EQ(Address(), address);
+  }
+  // Two that begin a run at once: one of them does, by the name that the folder has.
+  void TwoServersAtOnce() {
+    std::vector<pid_t> both;
+    std::vector<int> ports;
+    for (int i = 0; i < 2; ++i) {
+      ports.push_back(FreePort());
+      both.push_back(Start(home_, kServer, ports.back()));
+    }
+    pid_t ended = -1;
+    int state = 0;
+    while (ended != both[0] && ended != both[1]) {
+      for (const pid_t one : both)
+        if (ended < 0 && ::waitpid(one, &state, WNOHANG) == one) ended = one;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_EQ(WEXITSTATUS(state), static_cast<int>(Code::kIo)) << Said(kServer);
+    const std::size_t other = ended == both[0] ? 1 : 0;
+    running_.push_back(both[other]);
+    EXPECT_EQ(Ends(Start(home_, 0, ports[other], {}, {"--review"})), 0) << Said(0);
+    const std::string id = ReadWhole(StateOf(home_, kServer) / "job.id").operator*();
+    EXPECT_NE(Said(0).find("Job " + id.substr(0, kSessionPart)), std::string::npos) << Said(0) << id;
   }
   void FilesAreAsManyAsAllowed() {
     rlimit before{};
@@ -344,6 +367,7 @@ class Commands : public ProcessFederation {
 TEST(FederationCommands, ASecondServerOfAFolderLeavesTheAddressOfTheFirst) {
   Commands().TwoServersOfAFolder();
 }
+TEST(FederationCommands, OfTwoServersThatBeginARunOneDoes) { Commands().TwoServersAtOnce(); }
 TEST(FederationCommands, AServerMayOpenAsManyFilesAsTheSystemAllows) { Commands().FilesAreAsManyAsAllowed(); }
 TEST(FederationCommands, ConnectionsWithoutACertificateEndNobody) { Commands().FilesRunOut(); }
 TEST(FederationCommands, AReviewWithoutAServerSaysSoSoon) { Commands().AReviewOfNobody(); }

@@ -113,10 +113,14 @@ void SayWithoutList(const std::string& file, Log& log) {
     log({Event::kNoRevocations, "no --crl: certificates that were revoked are believed until they expire"});
 }
 
-// The id of the run in this folder, made when it begins. Its job stays what it was: clients hold to it.
+// The id of the run in this folder, made when it begins. Its job stays what it was: clients hold to it. With
+// the folder to itself, for a server that is started beside another one would give the run another id than
+// that which is served.
 Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   std::error_code ec;
   fs::create_directories(folder, ec);
+  FolderLock lock;
+  TACIT_OK(lock.Take(folder));
   if (fs::exists(folder / "job.toml", ec)) {
     TACIT_TRY(const std::string kept, ReadWhole(folder / "job.toml"));
     if (kept != ToToml(job))
