@@ -164,6 +164,19 @@ class Commands : public ProcessFederation {
       EXPECT_NE(Said(who).find("--crl"), std::string::npos) << Said(who);
     }
   }
+  // Times are numbers: what casts to no whole one is refused on the command line.
+  void TimesAreNumbers() {
+    for (const char* none : {"nan", "-nan", "inf", "-1", "1e300", "soon"}) {
+      for (const std::size_t who : {std::size_t{0}, kServer})
+        EXPECT_EQ(Ends(Start(home_, who, FreePort(), {}, {who == 0 ? "--patience" : "--drain", none})),
+                  static_cast<int>(Code::kInvalidArgument))
+            << none;
+      EXPECT_NE(Said(0).find("--patience"), std::string::npos) << Said(0);
+    }
+    EXPECT_EQ(Ends(Spawn({Program(), "peer", (home_ / "job.toml").string(), "--linger", "nan"},
+                         home_ / "peer.log")),
+              static_cast<int>(Code::kInvalidArgument));
+  }
   void AReviewNamesEverybody() {
     const int port = FreePort();
     running_.push_back(Start(home_, kServer, port));
@@ -374,6 +387,7 @@ TEST(FederationCommands, AReviewWithoutAServerSaysSoSoon) { Commands().AReviewOf
 TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().AReviewOfTheSilent(); }
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
 TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
+TEST(FederationCommands, TimesAreNumbers) { Commands().TimesAreNumbers(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
 TEST(FederationCommands, AServerSaysHowItIs) { Commands("deadline = 0.1").Health(); }
 TEST(FederationCommands, ALogThatCannotBeWrittenEndsNobody) { Commands().NobodyKeepsTheLogs(); }

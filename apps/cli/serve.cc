@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -86,6 +87,18 @@ struct IdentityArguments {
   }
   Result<Identity> Read() const { return ReadIdentity(authority, certificate, key); }
 };
+
+// A time to wait: a number, and no other one that floating point knows.
+void AddSeconds(CLI::App* verb, const char* flag, double& value, const char* what) {
+  const CLI::Validator finite(
+      [](const std::string& text) {
+        const double seconds = std::strtod(text.c_str(), nullptr);
+        return seconds >= 0 && seconds <= 1e9 ? std::string()
+                                              : fmt::format("{} is not a number of seconds, 0 to 1e9", text);
+      },
+      "");
+  verb->add_option(flag, value, what)->check(finite)->capture_default_str()->type_name("SECONDS");
+}
 
 struct ServeArguments {
   std::string job, listen, folder, revocations, metrics;
@@ -426,12 +439,9 @@ void AddServe(CLI::App& app, Invocation& run) {
   verb->add_option("--metrics", a->metrics,
                    "serve /health and /metrics (Prometheus) at this port of the machine")
       ->type_name("HOST:PORT");
-  verb->add_option("--drain", a->drain,
-                   "seconds that clients have to end the round after Ctrl-C or SIGTERM; the next one ends it "
-                   "at once")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str()
-      ->type_name("SECONDS");
+  AddSeconds(
+      verb, "--drain", a->drain,
+      "seconds that clients have to end the round after Ctrl-C or SIGTERM; the next one ends it at once");
   verb->add_option("--folder", a->folder, "folder of the run; default: the job's name in experiment.output")
       ->type_name("DIR");
   verb->callback([a, &run] {
@@ -464,9 +474,7 @@ void AddJoin(CLI::App& app, Invocation& run) {
           "list of revoked certificates, of the server and of clients whose masks are used; read anew "
           "at every call")
       ->type_name("crl.pem");
-  verb->add_option("--patience", a->patience, "seconds without the server after which to give up")
-      ->capture_default_str()
-      ->type_name("SECONDS");
+  AddSeconds(verb, "--patience", a->patience, "seconds without the server after which to give up");
   verb->callback([a, &run] {
     run.action = [a, &run] {
       return WithLog(run.common, [&](Log& log) { return GoJoin(run.common, *a, log); });
@@ -492,12 +500,8 @@ void AddPeer(CLI::App& app, Invocation& run) {
   a->identity.Add(verb);
   verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
       ->type_name("crl.pem");
-  verb->add_option("--patience", a->patience, "seconds to wait for a neighbour before giving up")
-      ->capture_default_str()
-      ->type_name("SECONDS");
-  verb->add_option("--linger", a->linger, "seconds to wait at the end for neighbours that are behind")
-      ->capture_default_str()
-      ->type_name("SECONDS");
+  AddSeconds(verb, "--patience", a->patience, "seconds to wait for a neighbour before giving up");
+  AddSeconds(verb, "--linger", a->linger, "seconds to wait at the end for neighbours that are behind");
   verb->callback([a, &run] {
     run.action = [a, &run] {
       return WithLog(run.common, [&](Log& log) { return GoPeer(run.common, *a, log); });
