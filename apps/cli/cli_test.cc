@@ -1,4 +1,8 @@
 // The program as a person or a script meets it: every case starts the built binary.
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -492,6 +496,40 @@ TEST_F(CliTest, CompletionScriptsParse) {
   ASSERT_EQ(std::system(fmt::format("bash {} > {} 2>&1", (home_ / "complete.bash").string(), out).c_str()), 0)
       << Slurp(out);
   EXPECT_EQ(Slurp(out), "train\n--threads\n");
+}
+
+// A terminal that was asked for a passphrase shows what is typed again, also where the answer is Ctrl-C.
+TEST_F(CliTest, AQuestionThatIsNotAnsweredGivesTheTerminalBack) {
+  int master = -1, terminal = -1;
+  ASSERT_EQ(::openpty(&master, &terminal, nullptr, nullptr, nullptr), 0);
+  const auto echoes = [&] {
+    termios now{};
+    EXPECT_EQ(::tcgetattr(terminal, &now), 0);
+    return (now.c_lflag & ECHO) != 0;
+  };
+  ASSERT_TRUE(echoes());
+  const std::string key = (home_ / "mine").string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::unsetenv("TACIT_PASSPHRASE_FILE");
+    if (::setsid() < 0 || ::ioctl(terminal, TIOCSCTTY, 0) != 0) ::_exit(127);
+    ::execl(program_.c_str(), program_.c_str(), "keys", "new", key.c_str(), "--encrypt", nullptr);
+    ::_exit(127);
+  }
+  int state = 0;
+  bool ended = false;
+  while (echoes() && !ended) {
+    ended = ::waitpid(child, &state, WNOHANG) == child;
+    ::usleep(1000);
+  }
+  ASSERT_FALSE(ended) << "nothing was asked";
+  ASSERT_EQ(::write(master, "half\x03", 5), 5);
+  ASSERT_EQ(::waitpid(child, &state, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(state) && WTERMSIG(state) == SIGINT) << state;
+  EXPECT_TRUE(echoes());
+  EXPECT_FALSE(fs::exists(key + ".pem"));
+  ::close(master);
+  ::close(terminal);
 }
 
 // A file is known by its canonical path, from wherever it is named; a limit that no run would meet is none.

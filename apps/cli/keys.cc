@@ -3,16 +3,55 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <span>
 
 #include "cli.h"
 #include "experiment/signature.h"
 #include "experiment/verify.h"
 #include "net/ca.h"
+#include "privacy/mask_keys.h"
 
 namespace tacit::cli {
 namespace {
+
+constexpr std::size_t kLongest = 1024;  // of a passphrase: as OpenSSL's own
+
+volatile std::sig_atomic_t asked_to_stop = 0;  // by which signal
+
+// While this lives a signal that ends a process ends a read instead, so that a terminal is put back first.
+class Postponed {
+ public:
+  Postponed() {
+    asked_to_stop = 0;
+    struct sigaction note{};
+    note.sa_handler = [](int signal) { asked_to_stop = signal; };
+    sigemptyset(&note.sa_mask);  // and no SA_RESTART
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &note, &before_[i]);
+  }
+  ~Postponed() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+    if (asked_to_stop != 0) ::raise(asked_to_stop);
+  }
+  Postponed(const Postponed&) = delete;
+  Postponed& operator=(const Postponed&) = delete;
+
+ private:
+  static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
+// A text that leaves nothing behind.
+struct Wiped {
+  explicit Wiped(std::string held) : text(std::move(held)) {}
+  ~Wiped() { Wipe(std::as_writable_bytes(std::span(text))); }
+  Wiped(const Wiped&) = delete;
+  Wiped& operator=(const Wiped&) = delete;
+  std::string text;
+};
 
 // A line from the terminal that is not shown while it is typed.
 Result<std::string> Prompt(const std::string& question, const std::string& key) {
@@ -26,6 +65,7 @@ Result<std::string> Prompt(const std::string& question, const std::string& key) 
   const auto say = [&](const std::string& text) {
     static_cast<void>(!::write(tty, text.data(), text.size()));
   };
+  const Postponed signals;
   termios before{};
   const bool hides = ::tcgetattr(tty, &before) == 0;
   if (hides) {
@@ -35,11 +75,30 @@ Result<std::string> Prompt(const std::string& question, const std::string& key) 
   }
   say(question);
   std::string line;
-  for (char c = 0; ::read(tty, &c, 1) == 1 && c != '\n';) line += c;
+  line.reserve(kLongest);  // which is not moved then
+  for (char c = 0; ::read(tty, &c, 1) == 1 && c != '\n' && line.size() < kLongest;) line += c;
   if (hides) ::tcsetattr(tty, TCSAFLUSH, &before);
   say("\n");
   ::close(tty);
+  if (asked_to_stop != 0) {
+    Wipe(std::as_writable_bytes(std::span(line)));
+    return Fail(Code::kInterrupted, "{}: no passphrase was given", key);
+  }
   return line;
+}
+
+// A passphrase for a key that is made, asked for twice where it is typed.
+Result<std::string> NewPassphrase(const PassphraseOptions& options, const std::string& key) {
+  TACIT_TRY(std::string passphrase, options.Ask(key));
+  if (options.file.empty() && std::getenv("TACIT_PASSPHRASE_FILE") == nullptr) {
+    TACIT_TRY(std::string typed, Prompt("The same again: ", key));
+    const Wiped again(std::move(typed));
+    if (again.text != passphrase)
+      return Fail(Code::kInvalidArgument, "the two passphrases differ; no key was made, try again");
+  }
+  if (passphrase.empty())
+    return Fail(Code::kInvalidArgument, "the passphrase is empty; give one, or leave out --encrypt");
+  return passphrase;
 }
 
 struct NewArguments {
@@ -52,17 +111,12 @@ Result<int> New(const Common& common, const NewArguments& a) {
   TACIT_OK(common.ExpectNoSets("keys"));
   std::optional<std::string> passphrase;
   if (a.encrypt) {
-    TACIT_TRY(passphrase, a.passphrase.Ask(a.name + ".pem"));
-    if (a.passphrase.file.empty() && std::getenv("TACIT_PASSPHRASE_FILE") == nullptr) {
-      TACIT_TRY(const std::string again, Prompt("The same again: ", a.name));
-      if (again != *passphrase)
-        return Fail(Code::kInvalidArgument, "the two passphrases differ; no key was made, try again");
-    }
-    if (passphrase->empty())
-      return Fail(Code::kInvalidArgument, "the passphrase is empty; give one, or leave out --encrypt");
+    TACIT_TRY(passphrase, NewPassphrase(a.passphrase, a.name + ".pem"));
   }
   TACIT_TRY(const PrivateKey key, PrivateKey::New());
-  TACIT_TRY(const KeyFiles files, WriteKeys(a.name, key, passphrase));
+  const Result<KeyFiles> written = WriteKeys(a.name, key, passphrase);
+  if (passphrase) Wipe(std::as_writable_bytes(std::span(*passphrase)));
+  TACIT_TRY(const KeyFiles files, written);
   const std::string fingerprint = key.public_key().fingerprint();
   if (common.json)
     return PrintJson({{"private", files.secret.string()},
@@ -228,8 +282,9 @@ Result<std::string> PassphraseOptions::Ask(const std::string& key) const {
   const char* named = std::getenv("TACIT_PASSPHRASE_FILE");
   const std::string from = !file.empty() ? file : named != nullptr ? named : "";
   if (from.empty()) return Prompt(fmt::format("Passphrase of {}: ", key), key);
-  TACIT_TRY(const std::string text, ReadWhole(from, "a file whose first line is the passphrase"));
-  return text.substr(0, text.find_first_of("\r\n"));
+  TACIT_TRY(std::string held, ReadWhole(from, "a file whose first line is the passphrase"));
+  const Wiped file_text(std::move(held));
+  return file_text.text.substr(0, file_text.text.find_first_of("\r\n"));
 }
 
 void AddKeys(CLI::App& app, Invocation& run) {

@@ -16,6 +16,7 @@
 #include "experiment/files.h"
 #include "experiment/job.h"
 #include "net/pem.h"
+#include "privacy/mask_keys.h"
 
 namespace tacit {
 namespace {
@@ -54,10 +55,6 @@ std::string Pem(Write write) {
 std::string PemOf(X509* x) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509(out, x); });
 }
-std::string PemOf(EVP_PKEY* k) {
-  return Pem(
-      [&](BIO* out) { return PEM_write_bio_PrivateKey(out, k, nullptr, nullptr, 0, nullptr, nullptr); });
-}
 std::string PemOf(X509_REQ* r) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509_REQ(out, r); });
 }
@@ -85,6 +82,17 @@ Status WriteNew(const fs::path& file, const std::string& text, bool secret) {
             AtomicFile::Create(file, secret ? AtomicFile::Access::kOwnerOnly : AtomicFile::Access::kUsual));
   TACIT_OK(out.Write(text));
   return out.Commit();
+}
+
+// A private key, as WriteNew; nothing of it stays in memory.
+Status WriteKey(const fs::path& file, EVP_PKEY* key) {
+  const Memory out(BIO_new(BIO_s_secmem()));
+  if (!out || PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
+    return Trouble("writing a key");
+  std::string pem = TextOf(out);
+  Status written = WriteNew(file, pem, true);
+  Wipe(std::as_writable_bytes(std::span(pem)));
+  return written;
 }
 
 bool Extend(X509* x, X509* issuer, int nid, const std::string& value) {
@@ -158,8 +166,9 @@ Result<Authority> Open(const fs::path& folder) {
     return Fail(Code::kNotFound, "{}: holds no authority; `tacit keys ca {}` makes one", folder.string(),
                 folder.string());
   TACIT_TRY(const std::string certificate, ReadWhole(folder / "ca.pem", 1 << 20));
-  TACIT_TRY(const std::string key, ReadWhole(folder / "ca.key", 1 << 20));
+  TACIT_TRY(std::string key, ReadWhole(folder / "ca.key", 1 << 20));
   Authority a{ParseCertificate(certificate), ParseKey(key)};
+  Wipe(std::as_writable_bytes(std::span(key)));
   if (!a.certificate || !a.key || X509_check_private_key(a.certificate.get(), a.key.get()) != 1)
     return Fail(Code::kMalformed, "{}: ca.pem and ca.key are not a certificate with its key",
                 folder.string());
@@ -225,7 +234,7 @@ Status MakeAuthority(const NewAuthority& a) {
       !Extend(x.get(), x.get(), NID_subject_key_identifier, "hash") ||
       X509_sign(x.get(), key.get(), EVP_sha256()) <= 0)
     return Trouble("making a certificate");
-  TACIT_OK(WriteNew(a.folder / "ca.key", PemOf(key.get()), true));
+  TACIT_OK(WriteKey(a.folder / "ca.key", key.get()));
   TACIT_OK(WriteNew(a.folder / "ca.pem", PemOf(x.get()), false));
   TACIT_TRY(const Authority made, Open(a.folder));
   TACIT_TRY(const std::string crl, SignCrl(made, {}));
@@ -254,7 +263,7 @@ Result<RequestFiles> MakeRequest(const NewRequest& n) {
                                  reinterpret_cast<const unsigned char*>(n.name.c_str()), -1, -1, 0) != 1 ||
       X509_REQ_sign(r.get(), key.get(), EVP_sha256()) <= 0)
     return Trouble("making a request");
-  TACIT_OK(WriteNew(files.key, PemOf(key.get()), true));
+  TACIT_OK(WriteKey(files.key, key.get()));
   TACIT_OK(WriteNew(files.request, PemOf(r.get()), false));
   return files;
 }
@@ -352,7 +361,7 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
   TACIT_OK(CheckCase(issued, name));
   issued += fmt::format("{} {} {} {}\n", files.serial, name, Name(n.party), n.days);
   TACIT_OK(WriteWhole(n.authority / "issued.txt", issued));
-  if (n.request.empty()) TACIT_OK(WriteNew(files.key, PemOf(wanted.key.get()), true));
+  if (n.request.empty()) TACIT_OK(WriteKey(files.key, wanted.key.get()));
   TACIT_OK(WriteNew(files.certificate, PemOf(x.get()), false));
   return files;
 }
