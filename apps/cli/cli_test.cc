@@ -498,6 +498,22 @@ TEST_F(CliTest, CompletionScriptsParse) {
   EXPECT_EQ(Slurp(out), "train\n--threads\n");
 }
 
+TEST_F(CliTest, AnAuthorityMayBeLocked) {
+  Write("phrase", "open sesame\n");
+  Write("wrong", "shut sesame\n");
+  const json made = RunJson({"keys", "ca", "ca", "--encrypt", "--passphrase-file", "phrase"});
+  EXPECT_EQ(made["encrypted"], true);
+  EXPECT_NE(Slurp(home_ / "ca/ca.key").find("ENCRYPTED"), std::string::npos);
+  EXPECT_EQ(Run({"keys", "issue", "north", "--ca", "ca", "--passphrase-file", "wrong"}).code, kWrong);
+  EXPECT_FALSE(fs::exists(home_ / "north.key"));
+  EXPECT_EQ(RunJson({"keys", "issue", "north", "--ca", "ca", "--passphrase-file", "phrase"})["name"],
+            "north");
+  EXPECT_EQ(RunJson({"keys", "revoke", "north", "--ca", "ca", "--passphrase-file", "phrase"})["revoked"], 1);
+  const Outcome open = Run({"keys", "ca", "open"});
+  EXPECT_NE(open.out.find("crl.pem  (for everyone who takes part)"), std::string::npos) << open.out;
+  EXPECT_EQ(RunJson({"keys", "issue", "north", "--ca", "open", "--out", "keys"})["name"], "north");
+}
+
 // A terminal that was asked for a passphrase shows what is typed again, also where the answer is Ctrl-C.
 TEST_F(CliTest, AQuestionThatIsNotAnsweredGivesTheTerminalBack) {
   int master = -1, terminal = -1;

@@ -101,6 +101,10 @@ Result<std::string> NewPassphrase(const PassphraseOptions& options, const std::s
   return passphrase;
 }
 
+AskPassphrase Asking(const PassphraseOptions& options) {
+  return [&options](const std::string& key) { return options.Ask(key); };
+}
+
 struct NewArguments {
   std::string name;
   bool encrypt = false;
@@ -141,16 +145,23 @@ Result<int> Show(const Common& common, const std::string& file) {
   return 0;
 }
 
-Result<int> MakeCa(const Common& common, const NewAuthority& a) {
+Result<int> MakeCa(const Common& common, NewAuthority a, bool encrypt, const PassphraseOptions& passphrase) {
   TACIT_OK(common.ExpectNoSets("keys"));
-  TACIT_OK(MakeAuthority(a));
+  if (encrypt) {
+    TACIT_TRY(a.passphrase, NewPassphrase(passphrase, (a.folder / "ca.key").string()));
+  }
+  const Status made = MakeAuthority(a);
+  if (a.passphrase) Wipe(std::as_writable_bytes(std::span(*a.passphrase)));
+  TACIT_OK(made);
   const std::string ca = (a.folder / "ca.pem").string(), key = (a.folder / "ca.key").string(),
                     crl = (a.folder / "crl.pem").string();
   if (common.json)
-    return PrintJson({{"authority", ca}, {"key", key}, {"revocations", crl}, {"days", a.days}});
+    return PrintJson(
+        {{"authority", ca}, {"key", key}, {"revocations", crl}, {"days", a.days}, {"encrypted", encrypt}});
   fmt::print("authority    {}  (for everyone who takes part)\n", ca);
-  fmt::print("private key  {}  (keep it to yourself, and off the network)\n", key);
-  fmt::print("revoked      {}  (for the server)\n", crl);
+  fmt::print("private key  {}  (keep it to yourself, and off the network{})\n", key,
+             encrypt ? "; encrypted" : "");
+  fmt::print("revoked      {}  (for everyone who takes part)\n", crl);
   return 0;
 }
 
@@ -164,11 +175,12 @@ Result<int> Ask(const Common& common, const NewRequest& n) {
   return 0;
 }
 
-Result<int> MakeCertificate(const Common& common, const NewCertificate& n) {
+Result<int> MakeCertificate(const Common& common, const NewCertificate& n,
+                            const PassphraseOptions& passphrase) {
   TACIT_OK(common.ExpectNoSets("keys"));
   if (n.name.empty() && n.request.empty())
     return Fail(Code::kInvalidArgument, "who is the certificate for? Give a NAME, or a --request file");
-  TACIT_TRY(const IssuedFiles files, Issue(n));
+  TACIT_TRY(const IssuedFiles files, Issue(n, Asking(passphrase)));
   const char* party = Name(n.party);
   if (common.json)
     return PrintJson({{"certificate", files.certificate.string()},
@@ -183,12 +195,13 @@ Result<int> MakeCertificate(const Common& common, const NewCertificate& n) {
   return 0;
 }
 
-Result<int> TakeBack(const Common& common, const std::string& authority, const std::string& name) {
+Result<int> TakeBack(const Common& common, const std::string& authority, const std::string& name,
+                     const PassphraseOptions& passphrase) {
   TACIT_OK(common.ExpectNoSets("keys"));
-  TACIT_TRY(const std::size_t count, Revoke(authority, name));
+  TACIT_TRY(const std::size_t count, Revoke(authority, name, Asking(passphrase)));
   const std::string crl = (std::filesystem::path(authority) / "crl.pem").string();
   if (common.json) return PrintJson({{"name", name}, {"revoked", count}, {"revocations", crl}});
-  fmt::print("{} certificate{} of {} revoked; servers with --crl {} turn them away from now on\n", count,
+  fmt::print("{} certificate{} of {} revoked; everyone with --crl {} turns them away from now on\n", count,
              count == 1 ? "" : "s", name, crl);
   return 0;
 }
@@ -196,7 +209,10 @@ Result<int> TakeBack(const Common& common, const std::string& authority, const s
 void AddParties(CLI::App* verb, Invocation& run) {
   {
     CLI::App* sub = AddVerb(*verb, run, "ca", "make an authority that vouches for machines",
-                            "  tacit keys ca ca                   ca/ca.pem, ca/ca.key, ca/crl.pem\n");
+                            "  tacit keys ca ca                   ca/ca.pem, ca/ca.key, ca/crl.pem\n"
+                            "  tacit keys ca ca --encrypt         asks for a passphrase of ca.key\n");
+    auto passphrase = std::make_shared<PassphraseOptions>();
+    auto encrypt = std::make_shared<bool>(false);
     auto a = std::make_shared<NewAuthority>();
     auto folder = std::make_shared<std::string>();
     sub->add_option("folder", *folder, "folder of the authority")->required()->type_name("DIR");
@@ -204,9 +220,11 @@ void AddParties(CLI::App* verb, Invocation& run) {
     sub->add_option("--days", a->days, "how long it is valid")
         ->capture_default_str()
         ->check(CLI::Range(1, 36500));
-    sub->callback([a, folder, &run] {
+    sub->add_flag("--encrypt", *encrypt, "protect ca.key with a passphrase, which issue and revoke ask for");
+    passphrase->Add(sub);
+    sub->callback([a, folder, encrypt, passphrase, &run] {
       a->folder = *folder;
-      run.action = [a, &run] { return MakeCa(run.common, *a); };
+      run.action = [a, encrypt, passphrase, &run] { return MakeCa(run.common, *a, *encrypt, *passphrase); };
     });
   }
   {
@@ -246,14 +264,16 @@ void AddParties(CLI::App* verb, Invocation& run) {
     sub->add_option("--days", n->days, "how long it is valid")
         ->capture_default_str()
         ->check(CLI::Range(1, 3650));
-    sub->callback([n, authority, request, out, peer, &run] {
+    auto passphrase = std::make_shared<PassphraseOptions>();
+    passphrase->Add(sub);
+    sub->callback([n, authority, request, out, peer, passphrase, &run] {
       n->authority = *authority;
       n->request = *request;
       n->folder = *out;
       n->party = *peer ? Party::kPeer : n->hosts.empty() ? Party::kClient : Party::kServer;
       if (*peer && !n->hosts.empty())
         throw CLI::ValidationError("--peer", "a peer's certificate is for its name; leave --host out");
-      run.action = [n, &run] { return MakeCertificate(run.common, *n); };
+      run.action = [n, passphrase, &run] { return MakeCertificate(run.common, *n, *passphrase); };
     });
   }
   {
@@ -262,8 +282,12 @@ void AddParties(CLI::App* verb, Invocation& run) {
     auto name = std::make_shared<std::string>(), authority = std::make_shared<std::string>();
     sub->add_option("name", *name, "whose certificates")->required()->type_name("NAME");
     sub->add_option("--ca", *authority, "folder of the authority")->required()->type_name("DIR");
-    sub->callback([name, authority, &run] {
-      run.action = [name, authority, &run] { return TakeBack(run.common, *authority, *name); };
+    auto passphrase = std::make_shared<PassphraseOptions>();
+    passphrase->Add(sub);
+    sub->callback([name, authority, passphrase, &run] {
+      run.action = [name, authority, passphrase, &run] {
+        return TakeBack(run.common, *authority, *name, *passphrase);
+      };
     });
   }
 }

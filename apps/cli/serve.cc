@@ -414,6 +414,8 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a, Log& log) {
   o.log = [&](const std::string& line) { log({Event::kPeer, line}); };
   TACIT_OK(CheckList(a.revocations, o.identity));
   SayWithoutList(a.revocations, log);
+  if (const Revocations list(a.revocations, o.identity.authority); list.Readable().ok() && list.Outdated())
+    log(ListIsOutdated(a.revocations));
   RaiseFileLimit();
   TACIT_TRY(const Joined joined, TakePeersPart(o));
   return Tell(common, joined, o.identity.name);

@@ -85,9 +85,13 @@ Status WriteNew(const fs::path& file, const std::string& text, bool secret) {
 }
 
 // A private key, as WriteNew; nothing of it stays in memory.
-Status WriteKey(const fs::path& file, EVP_PKEY* key) {
+Status WriteKey(const fs::path& file, EVP_PKEY* key,
+                const std::optional<std::string>& passphrase = std::nullopt) {
   const Memory out(BIO_new(BIO_s_secmem()));
-  if (!out || PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) != 1)
+  if (!out || PEM_write_bio_PKCS8PrivateKey(out.get(), key, passphrase ? EVP_aes_256_cbc() : nullptr,
+                                            passphrase ? passphrase->data() : nullptr,
+                                            passphrase ? static_cast<int>(passphrase->size()) : 0, nullptr,
+                                            nullptr) != 1)
     return Trouble("writing a key");
   std::string pem = TextOf(out);
   Status written = WriteNew(file, pem, true);
@@ -160,15 +164,36 @@ struct Authority {
   Certificate509 certificate;
   Key key;
 };
-Result<Authority> Open(const fs::path& folder) {
+// Of the authority; `ask` if it is encrypted. Null: it is none.
+Result<Key> OpenKey(std::string_view pem, const fs::path& file, const AskPassphrase& ask) {
+  if (pem.find("ENCRYPTED") == pem.npos) return ParseKey(pem);
+  if (!ask)
+    return Fail(Code::kInvalidArgument, "{}: is encrypted, and nobody is there to ask for its passphrase",
+                file.string());
+  TACIT_TRY(std::string passphrase, ask(file.string()));
+  const auto answer = [](char* buffer, int size, int, void* context) {
+    const auto& text = *static_cast<const std::string*>(context);
+    if (text.size() > static_cast<std::size_t>(size)) return -1;
+    std::copy(text.begin(), text.end(), buffer);
+    return static_cast<int>(text.size());
+  };
+  Key key(PEM_read_bio_PrivateKey(Over(pem).get(), nullptr, answer, &passphrase));
+  Wipe(std::as_writable_bytes(std::span(passphrase)));
+  if (key) return key;
+  return Fail(Code::kInvalidArgument, "{}: the passphrase does not open it; give the one it was made with",
+              file.string());
+}
+Result<Authority> Open(const fs::path& folder, const AskPassphrase& ask) {
   std::error_code ec;
   if (!fs::exists(folder / "ca.key", ec))
     return Fail(Code::kNotFound, "{}: holds no authority; `tacit keys ca {}` makes one", folder.string(),
                 folder.string());
   TACIT_TRY(const std::string certificate, ReadWhole(folder / "ca.pem", 1 << 20));
   TACIT_TRY(std::string key, ReadWhole(folder / "ca.key", 1 << 20));
-  Authority a{ParseCertificate(certificate), ParseKey(key)};
+  Result<Key> opened = OpenKey(key, folder / "ca.key", ask);
   Wipe(std::as_writable_bytes(std::span(key)));
+  TACIT_TRY(Key own, std::move(opened));
+  Authority a{ParseCertificate(certificate), std::move(own)};
   if (!a.certificate || !a.key || X509_check_private_key(a.certificate.get(), a.key.get()) != 1)
     return Fail(Code::kMalformed, "{}: ca.pem and ca.key are not a certificate with its key",
                 folder.string());
@@ -226,7 +251,7 @@ Status MakeAuthority(const NewAuthority& a) {
   if (ec) return Fail(Code::kIo, "{}: cannot be made ({})", a.folder.string(), ec.message());
   std::optional<FolderLock> turn;
   TACIT_OK(TakeTurn(a.folder, turn));
-  const Key key(EVP_EC_gen("P-256"));
+  Key key(EVP_EC_gen("P-256"));
   if (!key) return Trouble("making a key");
   Certificate509 x = Draft(a.name, key.get(), nullptr, a.days);
   if (!x || !Extend(x.get(), x.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
@@ -234,9 +259,9 @@ Status MakeAuthority(const NewAuthority& a) {
       !Extend(x.get(), x.get(), NID_subject_key_identifier, "hash") ||
       X509_sign(x.get(), key.get(), EVP_sha256()) <= 0)
     return Trouble("making a certificate");
-  TACIT_OK(WriteKey(a.folder / "ca.key", key.get()));
+  TACIT_OK(WriteKey(a.folder / "ca.key", key.get(), a.passphrase));
   TACIT_OK(WriteNew(a.folder / "ca.pem", PemOf(x.get()), false));
-  TACIT_TRY(const Authority made, Open(a.folder));
+  const Authority made{std::move(x), std::move(key)};
   TACIT_TRY(const std::string crl, SignCrl(made, {}));
   TACIT_OK(WriteWhole(a.folder / "issued.txt", ""));
   return WriteWhole(a.folder / "crl.pem", crl);
@@ -297,8 +322,8 @@ Status CheckCase(const std::string& issued, const std::string& name) {
 }
 }  // namespace
 
-Result<IssuedFiles> Issue(const NewCertificate& n) {
-  TACIT_TRY(const Authority a, Open(n.authority));
+Result<IssuedFiles> Issue(const NewCertificate& n, const AskPassphrase& ask) {
+  TACIT_TRY(const Authority a, Open(n.authority, ask));
   Wanted wanted{n.name, nullptr};
   if (!n.request.empty()) {
     TACIT_TRY(wanted, ReadRequest(n.request));
@@ -366,8 +391,8 @@ Result<IssuedFiles> Issue(const NewCertificate& n) {
   return files;
 }
 
-Result<std::size_t> Revoke(const fs::path& authority, const std::string& name) {
-  TACIT_TRY(const Authority a, Open(authority));
+Result<std::size_t> Revoke(const fs::path& authority, const std::string& name, const AskPassphrase& ask) {
+  TACIT_TRY(const Authority a, Open(authority, ask));
   std::optional<FolderLock> turn;
   TACIT_OK(TakeTurn(authority, turn));
   TACIT_TRY(const std::string issued, ReadWhole(authority / "issued.txt"));
@@ -460,6 +485,12 @@ Status Revocations::Readable() const {
   if (file_.empty()) return Ok{};
   const std::lock_guard lock(known_->mutex);
   return Read();
+}
+
+bool Revocations::Outdated() const {
+  const std::lock_guard lock(known_->mutex);
+  const ASN1_TIME* next = known_->list ? X509_CRL_get0_nextUpdate(known_->list.get()) : nullptr;
+  return next != nullptr && X509_cmp_current_time(next) <= 0;
 }
 
 Status Revocations::Read() const {

@@ -4,13 +4,15 @@
 // certificate's common name is the client's id. The authority is a folder:
 //
 //   ca.pem      its certificate: for everyone      issued.txt  serial, name, role and end of each certificate
-//   ca.key      for its owner alone (mode 0600)    crl.pem     revoked certificates: for servers
+//   ca.key      for its owner alone (mode 0600)    crl.pem     revoked certificates: for everyone
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/result.h"
+#include "experiment/signature.h"
 
 namespace tacit {
 
@@ -26,6 +28,7 @@ struct NewAuthority {
   std::filesystem::path folder;
   std::string name = "tacit";
   int days = 3650;
+  std::optional<std::string> passphrase = {};  // what ca.key is encrypted with (PKCS #8, AES-256)
 };
 Status MakeAuthority(const NewAuthority&);  // never over another
 
@@ -53,10 +56,12 @@ struct IssuedFiles {
   std::filesystem::path certificate, key;  // key: empty with a request
   std::string name, serial;
 };
-Result<IssuedFiles> Issue(const NewCertificate&);  // never over files that are there
+// Never over files that are there. ask: for the passphrase of ca.key, if it has one.
+Result<IssuedFiles> Issue(const NewCertificate&, const AskPassphrase& ask = {});
 
 // All certificates of this name that were issued so far; how many. One issued later is valid.
-Result<std::size_t> Revoke(const std::filesystem::path& authority, const std::string& name);
+Result<std::size_t> Revoke(const std::filesystem::path& authority, const std::string& name,
+                           const AskPassphrase& ask = {});
 
 // What a machine proves itself with, and whom it believes.
 struct Identity {
@@ -79,6 +84,8 @@ class Revocations {
   // of the certificate; anything else: it is revoked, or not valid now.
   Status Check(const std::string& certificate) const;
   Status Readable() const;  // kIo: as above
+  // Whether there was to be a newer list by now; of the list as it was read last.
+  bool Outdated() const;
 
  private:
   Status Read() const;  // with the mutex of Known

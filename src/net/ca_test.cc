@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "experiment/files.h"
+#include "net/test_list.h"
 
 namespace tacit {
 namespace {
@@ -48,6 +49,62 @@ TEST_F(CaTest, IssuesKeysForTheirOwnersAlone) {
   const auto id = ReadIdentity(home_ / "ca/ca.pem", made->certificate, made->key);
   ASSERT_TRUE(id.ok()) << id.error().message;
   EXPECT_EQ(id->name, "north");
+}
+
+// Whoever has the folder alone issues and revokes nothing.
+TEST_F(CaTest, AnAuthoritysKeyMayHaveAPassphrase) {
+  const fs::path ca = home_ / "locked";
+  ASSERT_TRUE(MakeAuthority({.folder = ca, .passphrase = "open sesame"}).ok());
+  const auto pem = ReadWhole(ca / "ca.key");
+  ASSERT_TRUE(pem.ok());
+  EXPECT_TRUE(pem->starts_with("-----BEGIN ENCRYPTED PRIVATE KEY-----")) << "nobody reads it here";
+  const NewCertificate north{.authority = ca, .folder = home_ / "out", .name = "north", .hosts = {}};
+  std::string asked;
+  const auto with = [&](const std::string& passphrase) -> AskPassphrase {
+    return [&asked, passphrase](const std::string& key) -> Result<std::string> {
+      asked = key;
+      return passphrase;
+    };
+  };
+  EXPECT_EQ(Issue(north).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(Issue(north, with("shut sesame")).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(asked, (ca / "ca.key").string());
+  EXPECT_EQ(Issue(north, with(std::string(5000, 'x'))).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(
+      Issue(north, [](const std::string&) -> Result<std::string> { return Fail(Code::kInterrupted, "no"); })
+          .error()
+          .code,
+      Code::kInterrupted);
+  EXPECT_FALSE(fs::exists(home_ / "out"));
+  const auto made = Issue(north, with("open sesame"));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_TRUE(ReadIdentity(ca / "ca.pem", made->certificate, made->key).ok());
+  EXPECT_EQ(Revoke(ca, "north").error().code, Code::kInvalidArgument);
+  const auto revoked = Revoke(ca, "north", with("open sesame"));
+  ASSERT_TRUE(revoked.ok()) << revoked.error().message;
+  EXPECT_EQ(*revoked, 1u);
+}
+
+// A list that was to be replaced is gone by all the same: who is on it stays away.
+TEST_F(CaTest, AListKnowsWhenItIsOutdated) {
+  const auto made = Make("north");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const std::string ca = *ReadWhole(home_ / "ca/ca.pem"), pem = *ReadWhole(made->certificate);
+  const Revocations fresh(home_ / "ca/crl.pem", ca), none("", ca), missing(home_ / "nowhere.pem", ca);
+  EXPECT_FALSE(fresh.Outdated()) << "it was not read yet";
+  EXPECT_TRUE(fresh.Readable().ok());
+  EXPECT_FALSE(fresh.Outdated());
+  EXPECT_TRUE(none.Readable().ok());
+  EXPECT_FALSE(none.Outdated());
+  EXPECT_EQ(missing.Readable().error().code, Code::kIo);
+  EXPECT_FALSE(missing.Outdated());
+  ASSERT_TRUE(WriteWhole(home_ / "old.pem", OutdatedList(home_ / "ca")).ok());
+  const Revocations old(home_ / "old.pem", ca);
+  EXPECT_TRUE(old.Check(pem).ok());
+  EXPECT_TRUE(old.Outdated());
+  ASSERT_TRUE(WriteWhole(home_ / "old.pem", *ReadWhole(home_ / "ca/crl.pem")).ok());
+  EXPECT_TRUE(old.Readable().ok());
+  EXPECT_FALSE(old.Outdated());
 }
 
 // The authority sees the request alone; the key stays where it was made.

@@ -15,6 +15,7 @@
 #include "net/deadline.h"
 #include "net/notary.h"
 #include "net/test_federation.h"
+#include "net/test_list.h"
 #include "net/wire_log.h"
 #include "privacy/ledger.h"
 #include "wire/frame.h"
@@ -1132,6 +1133,45 @@ TEST_F(Federation, AClientListensToNobodyWhoIsRevoked) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("revoked"), std::string::npos) << refused.error().message;
   EXPECT_FALSE(own.Verify(1, lost.certificate(), text, *signature).ok());
+}
+
+// It is said once, by each of them, and nobody is refused for it.
+TEST_F(Federation, AListThatIsOutdatedIsSaidOnce) {
+  const fs::path list = here_ / "old.pem";
+  ASSERT_TRUE(WriteWhole(list, OutdatedList(home() / "ca")).ok());
+  std::size_t at_server = 0, at_client = 0;
+  const auto count = [&](std::size_t& warnings) -> EventLog {
+    return [this, &warnings](const LogEvent& e) {
+      const std::lock_guard lock(mutex_);
+      if (e.event == Event::kRevocationsOutdated) ++warnings;
+    };
+  };
+  const auto files = WriteRows(12, 3, 2);
+  const Job job = MakeJob(kSmall);
+  auto server = FederationServer::Start(job, kId,
+                                        {.address = "127.0.0.1:0",
+                                         .identity = Who("server"),
+                                         .revocations = list,
+                                         .stop = &failed_,
+                                         .log = count(at_server)});
+  ASSERT_TRUE(server.ok()) << server.error().message;
+  std::optional<Result<RunResult>> run;
+  {
+    std::vector<std::jthread> clients;
+    for (const std::size_t c : {0, 1})
+      clients.emplace_back([&, c] {
+        JoinOptions o = Joining(job.clients[c], (*server)->port(), files[c]);
+        o.revocations = list;
+        if (c == 0) o.log = count(at_client);
+        const auto joined = Join(o);
+        EXPECT_TRUE(joined.ok()) << joined.error().message;
+      });
+    run = Coordinate(job, **server, here_ / "server");
+    (*server)->Over();
+  }
+  ASSERT_TRUE(run->ok()) << run->error().message;
+  EXPECT_EQ(at_server, 1u);
+  EXPECT_EQ(at_client, 1u);
 }
 
 // Hands everything on to a server, and is revoked when it is called with an answer.

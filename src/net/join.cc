@@ -225,11 +225,15 @@ class Line {
   }
   // Whether the server's certificate is not revoked. kIo: the list cannot be read now, and nobody is believed
   // until it can.
-  Status Believed(const grpc::ClientContext& call) const {
+  Status Believed(const grpc::ClientContext& call) {
     if (o_.revocations.empty()) return Ok{};
     const std::string shown = Shown(call);
     const Status valid =
         !shown.empty() ? revoked_.Check(shown) : Status(Fail(Code::kMismatch, "it shows no certificate"));
+    if (revoked_.Outdated() && !outdated_) {
+      outdated_ = true;
+      if (o_.log) o_.log(ListIsOutdated(o_.revocations.string()));
+    }
     if (valid.ok()) return Ok{};
     return Fail(valid.error().code == Code::kIo ? Code::kIo : Code::kInvalidArgument,
                 "{}: is not listened to: {}", o_.server, valid.error().message);
@@ -295,7 +299,7 @@ class Line {
   const std::string trusted_;
   const Revocations revoked_;
   std::vector<std::string> names_;
-  bool other_job_ = false;
+  bool other_job_ = false, outdated_ = false;  // outdated_: it was said that the list is
   const std::string process_ = NewName();
   std::string session_;
   std::unique_ptr<v1::Federation::Stub> stub_;

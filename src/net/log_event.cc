@@ -91,6 +91,11 @@ std::span<const EventKind> EventKinds() {
        kWarning,
        {},
        "there is no --crl: revoked certificates are believed until they expire"},
+      {kRevocationsOutdated,
+       "revocations_outdated",
+       kWarning,
+       {},
+       "there was to be a newer list of revoked certificates by now; this one is gone by all the same; once"},
       {kGrpc, "grpc", kWarning, {}, "an error of gRPC's own, one a second at most"},
       {kFailed, "failed", kError, {"code"}, "the process ends with this exit code"},
   };

@@ -41,6 +41,7 @@ enum class Event {
   kPeer,
   // of all of them
   kNoRevocations,
+  kRevocationsOutdated,
   kGrpc,
   kFailed,
 };
@@ -65,6 +66,13 @@ struct LogEvent {
   std::vector<LogField> fields = {};
   operator const std::string&() const { return text; }  // NOLINT: for whoever reads sentences alone
 };
+// That the list of revoked certificates in this file is older than it says it should be.
+inline LogEvent ListIsOutdated(const std::string& file) {
+  return {
+      Event::kRevocationsOutdated,
+      file +
+          ": its authority meant to replace this list of revoked certificates by now; ask it for a new one"};
+}
 // One call an event; from any thread. Must not throw: whoever calls it may be in the midst of something.
 using EventLog = std::function<void(const LogEvent&)>;
 

@@ -69,6 +69,8 @@ class Server final : public FederationServer, public v1::Federation::Service {
 
   Status Listen() {
     TACIT_OK(ReadAnswered());
+    Look();
+    if (revoked_.Outdated() && !outdated_.exchange(true)) Log(ListIsOutdated(o_.revocations.string()));
     grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     tls.pem_root_certs = o_.identity.authority;
     tls.pem_key_cert_pairs.push_back({o_.identity.key, o_.identity.certificate});
@@ -357,7 +359,9 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const std::string name = NameIn(shown);
     if (!peer->IsPeerAuthenticated() || name.empty())
       return Refuse(grpc::StatusCode::UNAUTHENTICATED, "a certificate with one common name is needed");
-    if (const Status s = revoked_.Check(shown); !s.ok()) {
+    const Status s = revoked_.Check(shown);
+    if (revoked_.Outdated() && !outdated_.exchange(true)) Log(ListIsOutdated(o_.revocations.string()));
+    if (!s.ok()) {
       LogRefused(name, s.error().code == Code::kIo ? "no_list" : "certificate", s.error().message);
       // A list that cannot be read now says nothing of this client: it is to come again.
       return Refuse(
@@ -694,6 +698,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
   const std::string toml_, id_;
   ServeOptions o_;
   Revocations revoked_;
+  mutable std::atomic<bool> outdated_ = false;  // it was said that the list is
   ServerCounts counts_;
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
