@@ -17,6 +17,7 @@
 #include <map>
 #include <thread>
 
+#include "core/check.h"
 #include "core/rng.h"
 #include "core/sha256.h"
 #include "experiment/files.h"
@@ -169,7 +170,9 @@ class ProcessFederation {
       posix_spawn_file_actions_addopen(&files, fd, fd == 2 && !errors.empty() ? errors.c_str() : log.c_str(),
                                        O_WRONLY | O_CREAT | O_APPEND, 0600);
     pid_t pid = -1;
-    EXPECT_EQ(::posix_spawn(&pid, arguments[0], &files, nullptr, arguments.data(), environment.data()), 0);
+    // Not a failure to go on after: to kill process -1 is to kill everybody.
+    TACIT_CHECK(::posix_spawn(&pid, arguments[0], &files, nullptr, arguments.data(), environment.data()) ==
+                0);
     posix_spawn_file_actions_destroy(&files);
     return pid;
   }
