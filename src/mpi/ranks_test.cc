@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "audit/audit.h"
+#include "audit/conformance.h"
 #include "experiment/run.h"
 #include "privacy/ledger.h"
 #include "runtime/threads.h"
@@ -41,15 +41,17 @@ const fs::path& Home() {
   return home;
 }
 
-// Beside the subjects of the audit, which are two or three clients each: what many clients show.
-std::vector<Subject> Cases() {
-  std::vector<Subject> all = Subjects();
+// Beside the small cases that clients on other machines have too: what many clients show.
+std::vector<ConformanceCase> Cases() {
+  std::vector<ConformanceCase> all = ConformanceCases();
   const auto add = [&](const char* name, const std::string& data, const std::string& model,
                        const std::string& privacy, const std::string& algorithm,
                        const std::string& more = "") {
-    all.push_back({name, fmt::format("[data]\nsource = \"synthetic-linear\"\n{}\n[model]\n{}\n[privacy]\n"
-                                     "delta = 1e-5\n{}\n[algorithm]\n{}\n{}",
-                                     data, model, privacy, algorithm, more)});
+    all.push_back({.name = name,
+                   .text = fmt::format("[data]\nsource = \"synthetic-linear\"\n{}\n[model]\n{}\n[privacy]\n"
+                                       "delta = 1e-5\n{}\n[algorithm]\n{}\n{}",
+                                       data, model, privacy, algorithm, more),
+                   .generated = true});
   };
   const std::string squares = "name = \"least-squares\"\nl2 = 0.1";
   const std::string many = "rows = 600\nfeatures = 4\nclients = 300";      // chunks of four
@@ -97,44 +99,18 @@ std::vector<Subject> Cases() {
   return all;
 }
 
-// Twelve rows of six persons, the same at every rank.
-fs::path PersonsFile() {
-  const fs::path file = Home() / "persons.csv", own = Home() / fmt::format("persons{}.csv", ranks->rank());
-  std::ofstream out(own);
-  out << "label,a,b,c,d,person\n";
-  Stream coins({99, Purpose::kData, 0, 0});
-  for (int i = 0; i < 12; ++i) {
-    out << (coins() % 2 == 0 ? "-1" : "1");
-    for (int j = 0; j < 4; ++j) out << "," << static_cast<double>(coins() % 2001) / 1000 - 1;
-    out << ",p" << i / 2 << "\n";
-  }
-  out.close();
-  fs::rename(own, file);
-  return file;
-}
-
-Result<Config> ConfigOf(const Subject& subject, const fs::path& output,
+fs::path RowsOf(const ConformanceCase& of) { return Home() / ("rows-" + PlainName(of.name)); }
+Result<Config> ConfigOf(const ConformanceCase& of, const fs::path& output,
                         const std::vector<Assignment>& more = {}) {
   std::vector<Assignment> sets = {{"privacy.noise", "replayable"},
                                   {"experiment.output", output.string()},
                                   {"experiment.name", "run"},
                                   {"experiment.trace_every", "1"},
                                   {"experiment.reserve", "2"}};
+  if (!of.generated)
+    for (const Assignment& a : ConformanceSettings(RowsOf(of))) sets.push_back(a);
   sets.insert(sets.end(), more.begin(), more.end());
-  if (subject.text.find("person_column") != std::string::npos) {  // which generated rows do not have
-    sets.insert(sets.end(), {{"data.source", PersonsFile().string()},
-                             {"data.format", "csv"},
-                             {"data.label_column", "0"},
-                             {"data.header", "true"}});
-  }
-  return ParseConfig(subject.text, "subject.toml", sets);
-}
-
-std::string Plain(const std::string& name) {
-  std::string out;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += c;
-  return out;
+  return ParseConfig(of.text, "case.toml", sets);
 }
 
 // What a run leaves behind, but for times and names.
@@ -155,23 +131,26 @@ void ExpectSame(const RunResult& one, const RunResult& other) {
   EXPECT_EQ(a->front().spent, b->front().spent);
 }
 
-class RankConformance : public testing::TestWithParam<Subject> {};
+class RankConformance : public testing::TestWithParam<ConformanceCase> {};
 
 TEST_P(RankConformance, ModelsAreBitwiseEqualToThreads) {
-  const fs::path home = Home() / Plain(GetParam().name);
+  const fs::path home = Home() / PlainName(GetParam().name);
   const auto config = ConfigOf(GetParam(), home / "ranks");
   ASSERT_TRUE(config.ok()) << config.error().message;      // at all ranks alike
   TrainHooks hooks;
   hooks.ranks = ranks.get();
   hooks.threads = 1 + ranks->rank() % 2;      // not the same at all ranks
+  hooks.noise_seed = kConformanceNoise;
   const auto together = Train(*config, hooks);
   ASSERT_TRUE(together.ok()) << together.error().message;
   if (!First()) return;
   EXPECT_EQ(together->ranks, ranks->size());
   TrainHooks alone;
   alone.threads = 1;
+  alone.noise_seed = kConformanceNoise;
   const auto one = Train(*ConfigOf(GetParam(), home / "alone"), alone);
   ASSERT_TRUE(one.ok()) << one.error().message;
+  RecordProperty("model_sha256", one->model_sha256);
   ExpectSame(*together, *one);
   alone.threads = 3;
   alone.write_folder = false;
@@ -182,7 +161,7 @@ TEST_P(RankConformance, ModelsAreBitwiseEqualToThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, RankConformance, testing::ValuesIn(Cases()),
-                         [](const auto& of) { return Plain(of.param.name); });
+                         [](const auto& of) { return PlainName(of.param.name); });
 
 // Ranks stay in step: where one has failed, all have. What rank 0 has written is there for all.
 testing::AssertionResult AllWell(const Result<RunResult>& mine) {
@@ -195,10 +174,10 @@ class RankResume : public testing::TestWithParam<std::tuple<const char*, bool, b
 
 TEST_P(RankResume, GoesOnBitForBit) {
   const auto [name, begins, ends] = GetParam();      // together, or alone
-  Subject subject;
-  for (const Subject& s : Cases())
+  ConformanceCase subject;
+  for (const ConformanceCase& s : Cases())
     if (s.name == name) subject = s;
-  const fs::path home = Home() / fmt::format("resume-{}{}{}", Plain(name), begins, ends);
+  const fs::path home = Home() / fmt::format("resume-{}{}{}", PlainName(name), begins, ends);
   const auto config = ConfigOf(subject, home / "ranks", {{"algorithm.rounds", "9"}});
   ASSERT_TRUE(config.ok()) << config.error().message;
   std::atomic<bool> stop = false;
@@ -233,12 +212,13 @@ INSTANTIATE_TEST_SUITE_P(
                                      "dpd-ef21-2, batches", "dp-fed-sgd", "graph, peers away and gone"),
                      testing::Bool(), testing::Bool()),
     [](const auto& of) {
-      return fmt::format("{}{}{}", Plain(std::get<0>(of.param)), std::get<1>(of.param) ? "Together" : "Alone",
+      return fmt::format("{}{}{}", PlainName(std::get<0>(of.param)),
+                         std::get<1>(of.param) ? "Together" : "Alone",
                          std::get<2>(of.param) ? "Together" : "Alone");
     });
 
 TEST(Ranks, NoiseFromEntropyIsPaidForAlike) {
-  const Subject subject = Subjects().front();
+  const ConformanceCase subject = Cases().front();
   const auto config = ConfigOf(subject, Home() / "entropy", {{"privacy.noise", "entropy"}});
   ASSERT_TRUE(config.ok()) << config.error().message;
   TrainHooks hooks;
@@ -254,8 +234,8 @@ TEST(Ranks, NoiseFromEntropyIsPaidForAlike) {
 }
 
 TEST(Ranks, RunsOfDifferentExperimentsAreRefused) {
-  const auto config = ConfigOf(Subjects().front(), Home() / "other",
-                               {{"privacy.epsilon", ranks->rank() == 1 ? "3.0" : "2.0"}});
+  const auto config =
+      ConfigOf(Cases().front(), Home() / "other", {{"privacy.epsilon", ranks->rank() == 1 ? "3.0" : "2.0"}});
   ASSERT_TRUE(config.ok());
   TrainHooks hooks;
   hooks.ranks = ranks.get();
@@ -295,7 +275,7 @@ TEST(Ranks, OtherRowsAreRefused) {
 }
 
 TEST(Ranks, ARankThatCannotBeginEndsTheRunForAll) {
-  const auto config = ConfigOf(Subjects().front(), Home() / "late",
+  const auto config = ConfigOf(Cases().front(), Home() / "late",
                                {{"data.source", ranks->rank() == 1 ? "nowhere.csv" : "synthetic-linear"}});
   ASSERT_TRUE(config.ok());
   // Its complaint comes where the others agree.
@@ -480,6 +460,17 @@ TEST(Parcel, KeepsWhatIsPrivate) {
   EXPECT_FALSE(t.Get(open));
 }
 
+// Before there are ranks, which all read them.
+Status WriteRows() {
+  for (const ConformanceCase& of : Cases()) {
+    if (of.generated) continue;
+    TACIT_TRY(const Config config, ParseConfig(of.text, "case.toml", ConformanceSettings(RowsOf(of))));
+    fs::create_directories(RowsOf(of));
+    WriteConformanceRows(of, config, RowsOf(of));
+  }
+  return Ok{};
+}
+
 int Alone(int argc, char** argv) {
   const fs::path home = fs::temp_directory_path() / fmt::format("tacit_ranks_{}", ::getpid());
   // Root may, more processes than cores may, and none is bound to a core.
@@ -494,6 +485,10 @@ int Alone(int argc, char** argv) {
   for (const int n : {2, 3}) {
     fs::remove_all(home);
     fs::create_directories(home);
+    if (const Status rows = WriteRows(); !rows.ok()) {
+      fmt::print(stderr, "{}\n", rows.error().message);
+      return 1;
+    }
     std::string command = fmt::format("mpirun -n {} {}", n, fs::read_symlink("/proc/self/exe").string());
     for (int i = 1; i < argc; ++i) command += fmt::format(" '{}'", argv[i]);
     const int code = std::system(command.c_str());      // NOLINT(concurrency-mt-unsafe,cert-env33-c)

@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "audit/audit.h"
+#include "audit/conformance.h"
 #include "core/sha256.h"
 #include "net/deadline.h"
 #include "net/notary.h"
@@ -25,65 +25,74 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Conformance : public Federation, public testing::WithParamInterface<Subject> {};
+class Conformance : public Federation, public testing::WithParamInterface<ConformanceCase> {};
 
 // The model of clients elsewhere is, bit for bit, that of one process.
 TEST_P(Conformance, ModelsAreBitwiseEqualToThreads) {
-  const auto made = ParseConfig(GetParam().text, "subject.toml", {});
+  const ConformanceCase& of = GetParam();
+  here_ = home() / fmt::format("conformance{}", Sha256::Hex(of.name).substr(0, 12));
+  fs::create_directories(here_);
+  const auto settings = ConformanceSettings(here_);
+  const auto made = ParseConfig(of.text, "case.toml", settings);
   ASSERT_TRUE(made.ok()) << made.error().message;
   const std::size_t n = made->data.clients;
-  here_ = home() / fmt::format("conformance{}", Sha256::Hex(GetParam().name).substr(0, 12));
-  fs::create_directories(here_);
-  const bool persons = made->privacy.unit == "person";
-  const auto files = WriteRows(made->data.rows, made->data.features, n, persons);
-  if (n == 3) {  // without a server
-    const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [\"p0\", \"p1\", \"p2\"]\n"
-                                                          "addresses = {}\n",
-                                                          FreeAddresses(n)));
-    const auto alone = Alone(job);
-    ASSERT_TRUE(alone.ok()) << alone.error().message;
-    const auto joined = TrainPeers(job, files);
-    for (const auto& one : joined) {
-      ASSERT_TRUE(one.ok()) << one.error().message;
-      EXPECT_TRUE(one->over);
-      EXPECT_EQ(one->result.rounds, alone->rounds_done);
-    }
-    EXPECT_EQ(MeanOf(joined, {0, 1, 2}), alone->model);
-    return;
-  }
-  std::string names;
-  for (std::size_t c = 0; c < n; ++c) names += fmt::format("{}\"m{}\"", c == 0 ? "" : ", ", c);
-  const Job job = MakeJob(GetParam().text + fmt::format("\n[serve]\nclients = [{}]\ndeadline = 60\n", names),
-                          {{"data.header", persons ? "true" : "false"}});
-  if (made->privacy.trust == "central" && made->algorithm.sampling != "full") {  // samples that are secret
+  ASSERT_LE(n, kConformanceClients);
+  const auto files = WriteConformanceRows(of, *made, here_);
+  const bool graph = WithoutServer(*made);
+  std::string names, records;
+  for (std::size_t c = 0; c < n; ++c) names += fmt::format("\"{}{}\", ", graph ? "p" : "m", c);
+  for (const std::size_t k : of.records) records += fmt::format("{}, ", k);
+  const Job job =
+      MakeJob(fmt::format("{}\n[serve]\nclients = [{}]\nrecords = [{}]\naddresses = {}\ndeadline = 60\n",
+                          of.text, names, records, graph ? FreeAddresses(n) : "[]"),
+              settings);
+  if (!of.refused.empty()) {
     const auto plan = PlanOf(job);
     ASSERT_FALSE(plan.ok());
-    EXPECT_EQ(plan.error().code, Code::kUnsupported) << plan.error().message;
+    EXPECT_EQ(plan.error().code, Code::kUnsupported);
+    EXPECT_NE(plan.error().message.find(of.refused), std::string::npos) << plan.error().message;
     return;
   }
   const auto alone = Alone(job);
   ASSERT_TRUE(alone.ok()) << alone.error().message;
+  RecordProperty("model_sha256", alone->model_sha256);
+  if (graph) {
+    const auto joined = TrainPeers(job, files);
+    std::vector<std::size_t> all;
+    for (const auto& one : joined) {
+      ASSERT_TRUE(one.ok()) << one.error().message;
+      EXPECT_TRUE(one->over);
+      EXPECT_EQ(one->result.rounds, alone->rounds_done);
+      all.push_back(all.size());
+    }
+    EXPECT_EQ(MeanOf(joined, all), alone->model);
+    return;
+  }
   const Ran apart = Train(job, files);
   ASSERT_TRUE(apart.server.ok()) << apart.server.error().message;
+  std::size_t answered = 0;
   for (const auto& one : apart.clients) {
     ASSERT_TRUE(one.ok()) << one.error().message;
     EXPECT_TRUE(one->over);
-    EXPECT_EQ(one->result.rounds, alone->rounds_done);
     EXPECT_LE(one->result.epsilon, alone->certified_epsilon);
+    answered += one->result.rounds;
+    if (made->algorithm.sampling == "full") {
+      EXPECT_EQ(one->result.rounds, alone->rounds_done);
+    }
   }
   EXPECT_EQ(apart.server->model_sha256, alone->model_sha256);
   EXPECT_EQ(apart.server->model, alone->model);
   EXPECT_EQ(apart.server->certified_epsilon, alone->certified_epsilon);
   EXPECT_EQ(apart.server->answers.taken, alone->answers.taken);
+  EXPECT_EQ(apart.server->answers.taken, answered);
   EXPECT_EQ(apart.server->answers.absent, 0u);
+  if (made->algorithm.sampling != "full") {
+    EXPECT_LT(answered, n * alone->rounds_done) << "everybody was asked";
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(Subjects()), [](const auto& of) {
-  std::string name;
-  for (const char c : of.param.name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Algorithms, Conformance, testing::ValuesIn(ConformanceCases()),
+                         [](const auto& of) { return PlainName(of.param.name); });
 
 constexpr const char* kSmall = R"(
 [data]

@@ -114,18 +114,21 @@ class NetworkFaults : public Federation {
 
   // In every round other 30 % of the clients are gone: cut off before they are asked, or with an answer that
   // they have computed and paid for and that does not come through. The model is that of a run in which
-  // everybody answers and the server loses the same answers.
-  void Drop(std::size_t rounds, std::uint64_t seed, const std::string& algorithm = "dp-fedavg") {
+  // everybody answers and the server loses the same answers. Of masked sums these are the updates under masks
+  // (step 3), and the masks of who shared a secret and is gone are opened by the others.
+  void Drop(std::size_t rounds, std::uint64_t seed, const std::string& algorithm = "dp-fedavg",
+            bool masked = false) {
     const auto files = WriteRows(60, 3, kMany);
     std::string names;
     for (std::size_t c = 0; c < kMany; ++c) names += fmt::format("{}\"d{}\"", c == 0 ? "" : ", ", c);
     const std::string toml = fmt::format(
         "data = {{ rows = 60, features = 3, row_norm = \"clip\" }}\n"
         "model = {{ l2 = 0.1 }}\n"
-        "privacy = {{ epsilon = 2.0, unit = \"client\" }}\n"
-        "algorithm = {{ name = \"{}\", rounds = {} }}\n"
-        "serve = {{ clients = [{}], deadline = 0.5, minimum = {} }}\n",
-        algorithm, rounds, names, kMany - kAway);
+        "privacy = {{ epsilon = 2.0, unit = \"client\"{} }}\n"
+        "algorithm = {{ name = \"{}\", rounds = {}{} }}\n"
+        "serve = {{ clients = [{}] }}\n",
+        masked ? ", trust = \"masked\", mechanism = \"discrete_gaussian\", colluding = 1" : "", algorithm,
+        rounds, masked ? ", allocation = \"static\"" : "", names);
     // Who is gone in a round, and whether after having answered.
     const auto gone = [seed](std::uint32_t round) {
       Stream coins({seed, Purpose::kTest, 0, round});
@@ -138,10 +141,14 @@ class NetworkFaults : public Federation {
     std::size_t cuts = 0, lost = 0;
     const std::filesystem::path base = here_;
     for (const bool real : {false, true}) {
-      // Where nobody is gone nobody is left out by a deadline either.
-      const Job job = MakeJob(toml, {{"data.source", (base / "all.csv").string()},
-                                     {"serve.deadline", real ? "0.5" : "600"},
-                                     {"serve.minimum", real ? std::to_string(kMany - kAway) : "0"}});
+      // Where nobody is gone nobody is left out by a deadline either. The fewest of a masked sum are in its
+      // plan.
+      const Job job =
+          MakeJob(toml, {{"data.source", (base / "all.csv").string()},
+                         {"serve.deadline", !real    ? "600"
+                                            : masked ? "1"
+                                                     : "0.5"},
+                         {"serve.minimum", real || masked ? std::to_string(kMany - kAway) : "0"}});
       here_ = base / (real ? "real" : "told");  // state of its own; the rows are where they were
       std::filesystem::create_directories(here_);
       auto server = Start(job);
@@ -150,18 +157,26 @@ class NetworkFaults : public Federation {
       for (std::size_t c = 0; real && c < kMany; ++c)
         proxies.push_back(std::make_unique<FaultProxy>(FaultProxy::Options{.port = (*server)->port()}));
       WatchedLink link(**server);
+      std::uint32_t round = 0;
       link.before = [&](const Question& q) {
+        // A masked round that has too few begins again, and who was gone in it stays so.
+        const bool fresh = q.round != round || q.last, due = q.step == 0 || q.step == 3;
+        round = q.round;
+        if (!real || !(fresh || due)) return;
         const auto who = q.last ? std::map<std::uint32_t, bool>{} : gone(q.round);
-        for (std::uint32_t c = 0; real && c < kMany; ++c) {
+        for (std::uint32_t c = 0; c < kMany; ++c) {
           const auto found = who.find(c);
-          proxies[c]->Cut(found != who.end() && !found->second);
-          proxies[c]->Hold(found != who.end() && found->second);
-          if (found != who.end()) ++(found->second ? lost : cuts);
+          const bool cut = found != who.end() && !found->second, hold = found != who.end() && found->second;
+          if (fresh) proxies[c]->Cut(cut), cuts += cut ? 1 : 0;
+          if (fresh || due) proxies[c]->Hold(hold && due);
+          if (fresh) lost += hold ? 1 : 0;
         }
       };
       link.after = [&](const Question& q, std::vector<Bytes>& answers) {
-        if (q.last || real) return;
-        for (const auto& [c, late] : gone(q.round)) answers[c].clear();
+        if (q.last || real || (masked && q.step != 3)) return;
+        const auto who = gone(q.round);
+        for (std::size_t i = 0; i < q.who.size(); ++i)
+          if (who.count(q.who[i]) != 0) answers[i].clear();
       };
       std::vector<std::optional<Result<Joined>>> joined(kMany);
       std::vector<std::jthread> clients;
@@ -192,9 +207,10 @@ class NetworkFaults : public Federation {
       }
     }
     EXPECT_EQ(models[0], models[1]);
+    EXPECT_EQ(cuts + lost, kAway * rounds);
     std::cout << fmt::format(
-        "survived: {} clients cut off before a round, {} answers lost, of {} clients in {} rounds\n", cuts,
-        lost, kMany, rounds);
+        "survived{}: {} clients cut off before a round, {} answers lost, of {} clients in {} rounds\n",
+        masked ? ", masked sums" : "", cuts, lost, kMany, rounds);
   }
 };
 
