@@ -1,7 +1,7 @@
 #pragma once
 
-// What a server tells whoever keeps it running: /health and, for Prometheus, /metrics. Counts alone, none of
-// which depends on anybody's rows; over plain HTTP, so it listens on this machine only.
+// What a server, or a peer, tells whoever keeps it running: /health and, for Prometheus, /metrics. Counts
+// alone, none of which depends on anybody's rows; over plain HTTP, so it listens on this machine only.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -22,6 +22,16 @@ struct ServerCounts {
   std::atomic<bool> over{false};
 };
 std::string PrometheusText(const ServerCounts&);
+// Of a peer on a graph, since it was started.
+struct PeerCounts {
+  std::atomic<std::uint64_t> round{0}, rounds{0};      // being heard, from 1; planned
+  std::atomic<std::uint64_t> neighbours{0}, heard{0};      // of this peer; those with a note of this round
+  std::atomic<std::uint64_t> sent{0}, received{0}, refused{0};      // notes
+  std::atomic<std::uint64_t> turned_away{0};      // calls without a right to what they ask for
+  std::atomic<std::uint64_t> bytes_in{0}, bytes_out{0};      // of notes
+  std::atomic<bool> over{false};
+};
+std::string PrometheusText(const PeerCounts&);
 // The same numbers from a page of this machine, by name without "tacit_".
 Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& address);
 
@@ -29,6 +39,7 @@ class MetricsPage {
  public:
   // address: HOST:PORT of this machine; port 0: any that is free. The counts outlive the page.
   static Result<std::unique_ptr<MetricsPage>> Start(const std::string& address, const ServerCounts&);
+  static Result<std::unique_ptr<MetricsPage>> Start(const std::string& address, const PeerCounts&);
   virtual ~MetricsPage() = default;
   virtual int port() const = 0;
 };
