@@ -312,7 +312,7 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a) {
 }
 
 struct PeerArguments {
-  std::string job, listen, revocations;
+  std::string job, listen, revocations, metrics;
   double patience = 3600, linger = 60;
   Terms terms;
   IdentityArguments identity;
@@ -352,6 +352,13 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a) {
   TACIT_OK(CheckList(a.revocations, o.identity));
   SayWithoutList(a.revocations, log);
   RaiseFileLimit();
+  PeerCounts counts;
+  std::unique_ptr<MetricsPage> page;
+  if (!a.metrics.empty()) {
+    o.counts = &counts;
+    TACIT_TRY(page, MetricsPage::Start(a.metrics, counts));
+    o.log(fmt::format("health and metrics at port {}", page->port()));
+  }
   TACIT_TRY(const Joined joined, TakePeersPart(o));
   return Tell(common, joined, o.identity.name);
 }
@@ -429,7 +436,10 @@ void AddPeer(CLI::App& app, Invocation& run) {
   a->identity.Add(verb);
   verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
       ->type_name("crl.pem");
-  verb->add_option("--patience", a->patience, "seconds to wait for a neighbour before giving up")
+  verb->add_option("--metrics", a->metrics,
+                   "serve /health and /metrics (Prometheus) at this port of the machine")
+      ->type_name("HOST:PORT");
+  verb->add_option("--patience", a->patience, "seconds to wait for a neighbour's note before giving up")
       ->capture_default_str()
       ->type_name("SECONDS");
   verb->add_option("--linger", a->linger, "seconds to wait at the end for neighbours that are behind")
