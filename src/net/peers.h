@@ -15,19 +15,19 @@
 namespace tacit {
 
 struct PeerSettings {
-  Job job;                                       // with serve.addresses
-  std::string listen;                            // HOST:PORT; empty: as serve.addresses says
+  Job job;  // with serve.addresses
+  std::string listen;  // HOST:PORT; empty: as serve.addresses says
   Identity identity;
-  std::filesystem::path revocations;             // crl.pem; empty: none
-  std::string data;                              // file
-  std::filesystem::path state, ledger;           // as JoinOptions
+  std::filesystem::path revocations;  // crl.pem; empty: none
+  std::string data;  // file
+  std::filesystem::path state, ledger;  // as JoinOptions
   Policy policy;
-  double patience = 3600;                        // seconds to wait for a neighbour's note before giving up
-  double linger = 60;                            // and for those that still need the last note, at the end
+  double patience = 3600;  // seconds to wait for a neighbour's note before giving up
+  double linger = 60;  // and for those that still need the last note, at the end
   const std::atomic<bool>* stop = nullptr;
-  PeerCounts* counts = nullptr;                  // for whoever watches; outlives the call
-  std::function<void(const std::string&)> log;   // from any thread
-  std::function<void(int port)> listening;       // for tests
+  PeerCounts* counts = nullptr;  // for whoever watches; outlives the call
+  std::function<void(const std::string&)> log;  // from any thread
+  std::function<void(int port)> listening;  // for tests
 };
 // Takes this peer's part in the job, from wherever its folder stands, until the last round. Joined::over:
 // false if it was stopped; the same call goes on.
