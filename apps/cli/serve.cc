@@ -375,7 +375,7 @@ Result<int> GoJoin(const Common& common, const JoinArguments& a, Log& log) {
 }
 
 struct PeerArguments {
-  std::string job, listen, revocations;
+  std::string job, listen, revocations, metrics;
   double patience = 3600, linger = 60;
   Terms terms;
   IdentityArguments identity;
@@ -417,6 +417,13 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a, Log& log) {
   if (const Revocations list(a.revocations, o.identity.authority); list.Readable().ok() && list.Outdated())
     log(ListIsOutdated(a.revocations));
   RaiseFileLimit();
+  PeerCounts counts;
+  std::unique_ptr<MetricsPage> page;
+  if (!a.metrics.empty()) {
+    o.counts = &counts;
+    TACIT_TRY(page, MetricsPage::Start(a.metrics, counts));
+    o.log(fmt::format("health and metrics at port {}", page->port()));
+  }
   TACIT_TRY(const Joined joined, TakePeersPart(o));
   return Tell(common, joined, o.identity.name);
 }
@@ -502,7 +509,10 @@ void AddPeer(CLI::App& app, Invocation& run) {
   a->identity.Add(verb);
   verb->add_option("--crl", a->revocations, "list of revoked certificates; read anew at every call")
       ->type_name("crl.pem");
-  AddSeconds(verb, "--patience", a->patience, "seconds to wait for a neighbour before giving up");
+  verb->add_option("--metrics", a->metrics,
+                   "serve /health and /metrics (Prometheus) at this port of the machine")
+      ->type_name("HOST:PORT");
+  AddSeconds(verb, "--patience", a->patience, "seconds to wait for a neighbour's note before giving up");
   AddSeconds(verb, "--linger", a->linger, "seconds to wait at the end for neighbours that are behind");
   verb->callback([a, &run] {
     run.action = [a, &run] {

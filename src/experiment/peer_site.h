@@ -47,8 +47,8 @@ class PeerSiteOf final : public PeerSite {
     }
     TACIT_OK(GoOn(std::move(found)));
     auto place = static_cast<std::uint32_t>(rounds());
+    if (place > 0) TACIT_OK(post.Publish(place, held_.last));  // first: how far this peer is
     if (place > 1) TACIT_OK(post.Publish(place - 1, held_.before));
-    if (place > 0) TACIT_OK(post.Publish(place, held_.last));
     if (place > 0 && !at_.finished) TACIT_OK(Hear(post, place));
     while (!at_.finished && place < rounds_.size()) {
       Leave(graph_, who_, rounds_[place], standing_);

@@ -15,14 +15,17 @@ std::uint64_t SecondsLeft(const ServerCounts& c) {
   const nanoseconds deadline(c.deadline.load()), now = steady_clock::now().time_since_epoch();
   return deadline <= now ? 0 : static_cast<std::uint64_t>(ceil<seconds>(deadline - now).count());
 }
+auto AddTo(std::string& out) {
+  return [&out](const char* name, const char* kind, const char* help, std::uint64_t value) {
+    out += fmt::format("# HELP tacit_{} {}\n# TYPE tacit_{} {}\ntacit_{} {}\n", name, help, name, kind, name,
+                       value);
+  };
+}
 }  // namespace
 
 std::string PrometheusText(const ServerCounts& c) {
   std::string out;
-  const auto add = [&](const char* name, const char* kind, const char* help, std::uint64_t value) {
-    out += fmt::format("# HELP tacit_{} {}\n# TYPE tacit_{} {}\ntacit_{} {}\n", name, help, name, kind, name,
-                       value);
-  };
+  const auto add = AddTo(out);
   add("round", "gauge", "Round that is asked for.", c.round);
   add("rounds_planned", "gauge", "Rounds of the job.", c.rounds);
   add("clients", "gauge", "Clients of the job.", c.clients);
@@ -64,6 +67,24 @@ Health HealthOf(const ServerCounts& c) {
   return {};
 }
 
+Health HealthOf(const PeerCounts& c) { return {.word = c.over ? "over" : "serving"}; }
+std::string PrometheusText(const PeerCounts& c) {
+  std::string out;
+  const auto add = AddTo(out);
+  add("round", "gauge", "Round whose notes are heard.", c.round);
+  add("rounds_planned", "gauge", "Rounds of the job.", c.rounds);
+  add("neighbours", "gauge", "Neighbours of this peer.", c.neighbours);
+  add("neighbours_heard", "gauge", "Neighbours whose note of this round is here.", c.heard);
+  add("notes_sent_total", "counter", "Notes given to neighbours.", c.sent);
+  add("notes_received_total", "counter", "Notes of neighbours taken.", c.received);
+  add("notes_refused_total", "counter", "Notes of neighbours refused.", c.refused);
+  add("calls_turned_away_total", "counter", "Calls without a right to what they ask for.", c.turned_away);
+  add("bytes_received_total", "counter", "Bytes of notes taken.", c.bytes_in);
+  add("bytes_sent_total", "counter", "Bytes of notes sent.", c.bytes_out);
+  add("job_over", "gauge", "1 once the result is durable.", c.over ? 1 : 0);
+  return out;
+}
+
 namespace {
 
 // Host and port; port −1: it is none of this machine.
@@ -79,7 +100,8 @@ std::pair<std::string, int> Local(const std::string& address) {
 
 class Page final : public MetricsPage {
  public:
-  Status Listen(const std::string& address, const ServerCounts& counts, std::function<void()> look) {
+  template <class Counts>
+  Status Listen(const std::string& address, const Counts& counts, std::function<void()> look) {
     const auto [host, port] = Local(address);
     if (port < 0)
       return Fail(
@@ -147,12 +169,24 @@ Result<std::map<std::string, std::uint64_t>> ReadMetrics(const std::string& addr
   return out;
 }
 
-Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
-                                                        const ServerCounts& counts,
-                                                        std::function<void()> look) {
+namespace {
+template <class Counts>
+Result<std::unique_ptr<MetricsPage>> StartPage(const std::string& address, const Counts& counts,
+                                               std::function<void()> look) {
   auto page = std::make_unique<Page>();
   TACIT_OK(page->Listen(address, counts, std::move(look)));
   return Result<std::unique_ptr<MetricsPage>>(std::move(page));
+}
+}  // namespace
+
+Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
+                                                        const ServerCounts& counts,
+                                                        std::function<void()> look) {
+  return StartPage(address, counts, std::move(look));
+}
+Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& address,
+                                                        const PeerCounts& counts) {
+  return StartPage(address, counts, {});
 }
 
 }  // namespace tacit

@@ -86,6 +86,24 @@ TEST(Metrics, TheDeadlineIsInSecondsFromNow) {
   EXPECT_LE(left(), 3'600'000u);
 }
 
+TEST(Metrics, APeerHasAPageToo) {
+  PeerCounts counts;
+  counts.refused = 3;
+  counts.neighbours = 2;
+  const auto page = MetricsPage::Start("127.0.0.1:0", counts);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  httplib::Client client("127.0.0.1", (*page)->port());
+  EXPECT_EQ(client.Get("/health")->body, "serving\n");
+  const auto read = ReadMetrics("127.0.0.1:" + std::to_string((*page)->port()));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->at("notes_refused_total"), 3u);
+  EXPECT_EQ(read->at("neighbours"), 2u);
+  EXPECT_EQ(read->count("clients"), 0u);
+  counts.over = true;
+  EXPECT_EQ(client.Get("/health")->body, "over\n");
+  EXPECT_FALSE(MetricsPage::Start("0.0.0.0:0", counts).ok());
+}
+
 TEST(Metrics, ListensOnThisMachineOnly) {
   const ServerCounts counts;
   for (const char* address : {"0.0.0.0:0", "192.0.2.1:9090", "9090", "", "127.0.0.1:", "127.0.0.1:70000"})

@@ -6,53 +6,13 @@
 
 #include <federation.grpc.pb.h>
 #include "experiment/verify.h"
-#include "net/test_federation.h"
+#include "net/test_peers.h"
 #include "privacy/data_ledger.h"
 
 namespace tacit {
 namespace {
 
 namespace fs = std::filesystem;
-using Sets = std::vector<Assignment>;
-
-constexpr const char* kJob = R"(
-[data]
-rows = 30
-features = 3
-row_norm = "clip"
-[model]
-name = "logistic"
-l2 = 0.1
-[privacy]
-epsilon = 2.0
-[algorithm]
-name = "zcdp-nfl"
-rounds = 12
-[network]
-topology = "ring"
-[serve]
-clients = ["p0", "p1", "p2", "p3", "p4"]
-)";
-constexpr std::size_t kPeers = 5;
-
-class Peers : public Federation {
- protected:
-  static void SetUpTestSuite() {
-    Federation::SetUpTestSuite();
-    Certify("other", "p1", Party::kPeer);
-  }
-
-  Job Addressed(const Sets& more = {}) {
-    Sets sets = {{"serve.addresses", FreeAddresses(kPeers)}};
-    sets.insert(sets.end(), more.begin(), more.end());
-    return MakeJob(kJob, sets);
-  }
-  static RunResult Alone(const Job& job) {
-    auto run = Federation::Alone(job);
-    EXPECT_TRUE(run.ok()) << run.error().message;
-    return run.ok() ? *std::move(run) : RunResult{};
-  }
-};
 
 struct Kind {
   const char* why;
@@ -252,7 +212,7 @@ TEST_F(Caller, IsTurnedAwayUnlessANeighbourInTheSameJob) {
   EXPECT_EQ(kind_, v1::NotePart::DONE);
   EXPECT_FALSE(fs::exists(here_ / "state-p0" / name.substr(0, 32) / "checkpoint"));
   EXPECT_EQ(Call(Who("p2"), name).error_code(), StatusCode::PERMISSION_DENIED);  // no neighbour
-  EXPECT_EQ(Call(Who("stranger"), name).error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(Who("stranger"), name).error_code(), StatusCode::UNAUTHENTICATED);  // a client's certificate
   EXPECT_EQ(Call(Who("p1"), std::string(64, '0')).error_code(), StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Call(Who("p1"), name, kProtocol + 1).error_code(), StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Call(Who("server"), name).error_code(), StatusCode::UNAVAILABLE);  // a server calls nobody

@@ -5,6 +5,8 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <csignal>
+
 #include "net/ca.h"
 #include "net/pem.h"
 #include "net/test_proxy.h"
@@ -44,6 +46,7 @@ inline int ListenAnywhere(int& port) {
   return fd;
 }
 inline TlsContext ServerContextOf(const Identity& id, int lowest) {
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to whoever is gone
   TlsContext c(SSL_CTX_new(TLS_server_method()));
   SSL_CTX_set_security_level(c.get(), 0);
   SSL_CTX_set_min_proto_version(c.get(), lowest);
@@ -84,6 +87,47 @@ inline int Shake(int port, const Offered& o) {
   ERR_clear_error();
   return heard ? version : 0;
 }
+
+// A server that speaks every TLS there is, and says hello: what a caller offers is refused elsewhere and not
+// unsaid by the caller. highest: the newest version it speaks.
+class TakesAnything {
+ public:
+  explicit TakesAnything(const Identity& id, int highest = TLS1_3_VERSION)
+      : context_(ServerContextOf(id, TLS1_VERSION)) {
+    SSL_CTX_set_max_proto_version(context_.get(), highest);
+    SSL_CTX_set_cipher_list(context_.get(), "ALL:eNULL:aNULL@SECLEVEL=0");
+    listener_ = ListenAnywhere(port_);
+    thread_ = std::jthread([this] {
+      for (int fd; (fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
+        const Tls tls(SSL_new(context_.get()));
+        SSL_set_fd(tls.get(), fd);
+        ++calls_;
+        if (SSL_accept(tls.get()) == 1) {
+          ++shaken_;
+          SSL_write(tls.get(), "hello", 5);
+        }
+        ::close(fd);
+        ERR_clear_error();
+      }
+    });
+  }
+  ~TakesAnything() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+  }
+  TakesAnything(const TakesAnything&) = delete;
+  TakesAnything& operator=(const TakesAnything&) = delete;
+  int port() const { return port_; }
+  std::size_t calls() const { return calls_; }
+  std::size_t shaken() const { return shaken_; }  // hands: with whom a version and a cipher were agreed
+
+ private:
+  const TlsContext context_;
+  int port_ = 0, listener_ = -1;
+  std::atomic<std::size_t> calls_ = 0, shaken_ = 0;
+  std::jthread thread_;
+};
 
 class Glass {
  public:
@@ -130,8 +174,9 @@ class Glass {
         const std::lock_guard lock(mutex_);
         kept.append(buffer, static_cast<std::size_t>(n));
       }
-      while (SSL_write(to, buffer, n) != n) {
-        if (end_) return false;
+      for (int put; (put = SSL_write(to, buffer, n)) != n;) {
+        const int why = SSL_get_error(to, put);
+        if (end_ || (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)) return false;
         pollfd ready{SSL_get_fd(to), POLLOUT, 0};
         ::poll(&ready, 1, 100);
       }
