@@ -26,6 +26,7 @@ using pem::Certificate509;
 using pem::CommonName;
 using pem::Key;
 using pem::Memory;
+using pem::NoPassphrase;
 using pem::Over;
 using pem::ParseCertificate;
 using pem::ParseKey;
@@ -65,7 +66,7 @@ std::string PemOf(X509_CRL* c) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509_CRL(out, c); });
 }
 Crl ParseCrl(const std::string& pem) {
-  return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, nullptr, nullptr));
+  return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, &NoPassphrase, nullptr));
 }
 
 Status CheckName(const std::string& name) {
@@ -128,7 +129,7 @@ struct Wanted {
   Key key;
 };
 Result<Wanted> ParseRequest(const std::string& pem, const std::string& file) {
-  const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, nullptr, nullptr));
+  const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, &NoPassphrase, nullptr));
   if (!r)
     return Fail(Code::kMalformed, "{}: is no request for a certificate; `tacit keys request NAME` makes one",
                 file);
@@ -442,6 +443,7 @@ struct Revocations::Known {
   std::mutex mutex;
   std::string text;
   Crl list;  // none: nothing was read yet, or it is no list of this authority
+  Certificate509 authority;  // read when there is a list to be judged
 };
 
 Revocations::Revocations(fs::path file, std::string authority_pem)
@@ -458,12 +460,18 @@ Status Revocations::Check(const std::string& pem) const {
   if (!held.ok())
     return Fail(Code::kIo, "{}; nobody is let in without a list of revoked certificates",
                 held.error().message);
-  const std::string& text = *held;
+  return CheckBy(*held, pem);
+}
+
+Status Revocations::CheckBy(const std::string& text, const std::string& pem) const {
+  const Certificate509 x = Shown(pem);
+  if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
   const std::lock_guard lock(known_->mutex);
   Crl& crl = known_->list;
   if (!crl || known_->text != text) {
     crl = ParseCrl(text);
-    const Certificate509 ca = ParseCertificate(authority_);
+    Certificate509& ca = known_->authority;
+    if (crl && !ca) ca = ParseCertificate(authority_);
     EVP_PKEY* key = ca ? X509_get0_pubkey(ca.get()) : nullptr;
     if (crl && (key == nullptr || X509_CRL_verify(crl.get(), key) != 1)) crl.reset();
     known_->text = text;

@@ -78,6 +78,8 @@ class Revocations {
   // Why a certificate (PEM) may not be used. kIo: the list cannot be read or trusted now, which says nothing
   // of the certificate; anything else: it is revoked, or not valid now.
   Status Check(const std::string& certificate) const;
+  // The same of the list alone, where this text (PEM) is what the file holds.
+  Status CheckBy(const std::string& list, const std::string& certificate) const;
 
  private:
   struct Known;  // the list as it was read last: its signature is checked when it changes
