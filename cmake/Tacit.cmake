@@ -5,6 +5,7 @@ target_compile_options(tacit_flags INTERFACE
   -march=${TACIT_MARCH}
   -ffp-contract=off                    # results must not depend on the compiler's mood
   -fno-math-errno -fno-trapping-math
+  $<$<CXX_COMPILER_ID:Clang>:-fmax-type-align=8>   # clang passes over the aligned(8) of core/lanes.h's aliases
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${tacit_up}=   # messages name src/core/x.h, wherever the clone lies
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor $<$<BOOL:${TACIT_WERROR}>:-Werror>)
 target_include_directories(tacit_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)

@@ -115,7 +115,9 @@ Result<PublicKey> PublicKey::Parse(std::string_view pem, const std::string& name
         Code::kInvalidArgument,
         "{}: is a private key; give the public one, the .pub.pem beside it, and keep this to yourself", name);
   EVP_PKEY* key = nullptr;
-  if (pem.size() <= kLargestPem) key = PEM_read_bio_PUBKEY(Reading(pem).get(), nullptr, nullptr, nullptr);
+  // Nobody is asked for a passphrase, as OpenSSL would do at the terminal.
+  const auto none = [](char*, int, int, void*) { return -1; };
+  if (pem.size() <= kLargestPem) key = PEM_read_bio_PUBKEY(Reading(pem).get(), nullptr, none, nullptr);
   ERR_clear_error();
   if (key == nullptr)
     return Fail(Code::kMalformed, "{}: is not a public key in PEM form; {}", name, kHowToMake);

@@ -11,8 +11,8 @@ Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes) {
   return out.Commit();
 }
 
-Site::Site(Session& s) : OwnRounds(s) {
-  if (s.plan.second_order) broadcast_ = s.plan.second_order->options.BroadcastLength(s.plan.dim);
+Site::Site(Session& s) : OwnRounds(s), shape_{.dim = s.plan.dim} {
+  if (s.plan.second_order) shape_.other = s.plan.second_order->options.BroadcastLength(s.plan.dim);
 }
 
 std::size_t Site::most_bytes() const {

@@ -17,6 +17,30 @@ namespace tacit {
 // Durable, and for its owner alone.
 Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes);
 
+// How long the vectors of a broadcast are: a client's code may index by it.
+struct BroadcastShape {
+  std::size_t dim = 0;    // where there is one
+  std::size_t other = 0;  // another length that it may have; 0: none
+
+  // A broadcast of this place in the schedule, decoded.
+  template <class Down>
+  Result<Down> Read(std::span<const std::byte> bytes, std::size_t place) const {
+    TACIT_TRY(Down down, Codec::Decode<Down>(bytes));
+    const bool fits = std::apply([&](const auto&... f) { return (Fits(f) && ...); }, down.Fields());
+    if (!fits || *down.t != place || !Within(kLargestBroadcast, down))
+      return Fail(Code::kMalformed,
+                  "the server's broadcast is not one of this job; both must run the same version");
+    return down;
+  }
+
+ private:
+  template <class T> bool Fits(const Public<T>&) const { return true; }
+  template <class T> bool Fits(const Released<T>&) const { return true; }
+  bool Fits(const Released<Vec>& v) const {
+    return v->empty() || v->size() == dim || (other != 0 && v->size() == other);
+  }
+};
+
 class Site : public OwnRounds {
  public:
   // Goes on where the folder's checkpoint stands, if it has one.
@@ -46,21 +70,10 @@ class Site : public OwnRounds {
   virtual Result<Standing> Load(std::size_t planned) = 0;  // kNotFound: there is none
   virtual const Masked* kept() const { return nullptr; }  // what was sealed in the last round; null: no masks
 
-  // Whether a field of a broadcast is as long as one of this job: a client's code may index by it.
-  template <class T> bool Fits(const Public<T>&) const { return true; }
-  template <class T> bool Fits(const Released<T>&) const { return true; }
-  bool Fits(const Released<Vec>& v) const {
-    return v->empty() || v->size() == s_.plan.dim || (broadcast_ != 0 && v->size() == broadcast_);
-  }
   // A broadcast of this place in the schedule, decoded.
   template <class Down>
   Result<Down> Read(std::span<const std::byte> bytes, std::size_t place) const {
-    TACIT_TRY(Down down, Codec::Decode<Down>(bytes));
-    const bool fits = std::apply([&](const auto&... f) { return (Fits(f) && ...); }, down.Fields());
-    if (!fits || *down.t != place || !Within(kLargestBroadcast, down))
-      return Fail(Code::kMalformed,
-                  "the server's broadcast is not one of this job; both must run the same version");
-    return down;
+    return shape_.Read<Down>(bytes, place);
   }
 
  private:
@@ -73,7 +86,7 @@ class Site : public OwnRounds {
   static Result<Stored> Unpack(const std::string&);
   Status BeginMasks();
 
-  std::size_t broadcast_ = 0;  // another length a broadcast may have; 0: none
+  BroadcastShape shape_;
   Stored answered_;
   std::unique_ptr<MaskClient> masks_;  // null: no masks
 };

@@ -27,6 +27,7 @@ using pem::Certificate509;
 using pem::CommonName;
 using pem::Key;
 using pem::Memory;
+using pem::NoPassphrase;
 using pem::Over;
 using pem::ParseCertificate;
 using pem::ParseKey;
@@ -62,7 +63,7 @@ std::string PemOf(X509_CRL* c) {
   return Pem([&](BIO* out) { return PEM_write_bio_X509_CRL(out, c); });
 }
 Crl ParseCrl(const std::string& pem) {
-  return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, nullptr, nullptr));
+  return Crl(PEM_read_bio_X509_CRL(Over(pem).get(), nullptr, &NoPassphrase, nullptr));
 }
 
 Status CheckName(const std::string& name) {
@@ -140,7 +141,7 @@ struct Wanted {
   Key key;
 };
 Result<Wanted> ParseRequest(const std::string& pem, const std::string& file) {
-  const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, nullptr, nullptr));
+  const Request509 r(PEM_read_bio_X509_REQ(Over(pem).get(), nullptr, &NoPassphrase, nullptr));
   if (!r)
     return Fail(Code::kMalformed, "{}: is no request for a certificate; `tacit keys request NAME` makes one",
                 file);
@@ -476,6 +477,7 @@ struct Revocations::Known {
   std::mutex mutex;
   std::string text;
   Crl list;  // none: nothing was read yet, or it is no list of this authority
+  Certificate509 authority;  // read when there is a list to be judged
 };
 
 Revocations::Revocations(fs::path file, std::string authority_pem)
@@ -498,11 +500,15 @@ Status Revocations::Read() const {
   if (!held.ok())
     return Fail(Code::kIo, "{}; nobody is let in without a list of revoked certificates",
                 held.error().message);
-  const std::string& text = *held;
+  return Hold(*held);
+}
+
+Status Revocations::Hold(const std::string& text) const {
   Crl& crl = known_->list;
   if (!crl || known_->text != text) {
     crl = ParseCrl(text);
-    const Certificate509 ca = ParseCertificate(authority_);
+    Certificate509& ca = known_->authority;
+    if (crl && !ca) ca = ParseCertificate(authority_);
     EVP_PKEY* key = ca ? X509_get0_pubkey(ca.get()) : nullptr;
     if (crl && (key == nullptr || X509_CRL_verify(crl.get(), key) != 1)) crl.reset();
     known_->text = text;
@@ -521,6 +527,18 @@ Status Revocations::Check(const std::string& pem) const {
   if (file_.empty()) return Ok{};
   const std::lock_guard lock(known_->mutex);
   TACIT_OK(Read());
+  return Listed(pem);
+}
+
+Status Revocations::CheckBy(const std::string& list, const std::string& pem) const {
+  const std::lock_guard lock(known_->mutex);
+  TACIT_OK(Hold(list));
+  return Listed(pem);
+}
+
+Status Revocations::Listed(const std::string& pem) const {
+  const Certificate509 x = Shown(pem);
+  if (!x) return Fail(Code::kMalformed, "the certificate cannot be read");
   X509_REVOKED* found = nullptr;
   if (X509_CRL_get0_by_cert(known_->list.get(), &found, x.get()) != 0)
     return Fail(Code::kInvalidArgument, "the certificate is revoked; ask its authority for a new one");

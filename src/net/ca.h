@@ -86,9 +86,13 @@ class Revocations {
   Status Readable() const;  // kIo: as above
   // Whether there was to be a newer list by now; of the list as it was read last.
   bool Outdated() const;
+  // The same of the list alone, where this text (PEM) is what the file holds.
+  Status CheckBy(const std::string& list, const std::string& certificate) const;
 
  private:
-  Status Read() const;  // with the mutex of Known
+  Status Read() const;  // with the mutex of Known, as what follows
+  Status Hold(const std::string& text) const;
+  Status Listed(const std::string& certificate) const;  // by the list that is held
   struct Known;  // the list as it was read last: its signature is checked when it changes
   std::filesystem::path file_;
   std::string authority_;

@@ -1,6 +1,7 @@
 #include "net/ca.h"
 
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -269,6 +270,37 @@ TEST_F(CaTest, WhatHasExpiredIsNotValid) {
   const auto old = Make("old", -1);
   ASSERT_TRUE(old.ok()) << old.error().message;
   EXPECT_FALSE(Check(old->certificate, {}).ok());
+}
+
+// OpenSSL would ask at the terminal, or take it from the standard input, and whoever shows a certificate says
+// whether it is encrypted.
+TEST_F(CaTest, NobodyIsAskedForAPassphrase) {
+  ASSERT_TRUE(Make("c0").ok() && MakeRequest({.folder = home_ / "req", .name = "north"}).ok());
+  ASSERT_TRUE(Revoke(home_ / "ca", "c0").ok());
+  const auto encrypted = [](const fs::path& file) {
+    std::string text = *ReadWhole(file, 1 << 20);
+    const std::size_t body = text.find('\n') + 1;
+    return text.insert(body,
+                       "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF\n\n");
+  };
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "secret\n", 7), 7);
+  const int before = ::dup(STDIN_FILENO);
+  ASSERT_EQ(::dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+  const std::string certificate = encrypted(home_ / "out/c0.pem");
+  EXPECT_EQ(NameIn(certificate), "");
+  EXPECT_FALSE(Revocations({}, "").Check(certificate).ok());
+  EXPECT_FALSE(NameInRequest(encrypted(home_ / "req/north.csr"), "north.csr").ok());
+  const Revocations listed("crl.pem", *ReadWhole(home_ / "ca/ca.pem", 1 << 20));
+  EXPECT_EQ(
+      listed.CheckBy(encrypted(home_ / "ca/crl.pem"), *ReadWhole(home_ / "out/c0.pem", 1 << 20)).error().code,
+      Code::kIo);
+  int left = 0;
+  EXPECT_EQ(::ioctl(STDIN_FILENO, FIONREAD, &left), 0);
+  EXPECT_EQ(left, 7);
+  ::dup2(before, STDIN_FILENO);
+  for (const int fd : {before, ends[0], ends[1]}) ::close(fd);
 }
 
 }  // namespace

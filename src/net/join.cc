@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <sstream>
 #include <thread>
 
-#include <federation.grpc.pb.h>
 #include "experiment/files.h"
 #include "experiment/site.h"
+#include "net/broadcast.h"
 #include "net/deadline.h"
 #include "net/notary.h"
 #include "net/server.h"
+#include "net/state_files.h"
 #include "privacy/mask_keys.h"
 
 namespace tacit {
@@ -39,18 +39,6 @@ std::string Advice(const std::string& why, const std::string& server) {
   return "";
 }
 
-struct Work {
-  v1::WorkPart::Kind kind = v1::WorkPart::WAIT;
-  std::uint32_t round = 0, step = 0;
-  std::uint32_t counted = 0, answered = 0;  // as the server says of this client
-  std::string question;  // its name, to be answered by
-  Bytes frame;
-};
-
-struct Place {  // where a client answers from
-  std::string name;
-  std::uint32_t starts = 0;  // how many processes have begun there, with this one
-};
 // Under the folder's lock. File `name`: the folder's name, and the starts.
 Result<Place> PlaceOf(const fs::path& folder) {
   const fs::path file = folder / "name";
@@ -58,11 +46,12 @@ Result<Place> PlaceOf(const fs::path& folder) {
   Place place;
   if (fs::exists(file, ec)) {
     TACIT_TRY(const std::string kept, ReadWhole(file, 1 << 10));
-    std::istringstream words(kept);
-    if (!(words >> place.name >> place.starts) || !IsHex(place.name, kSessionPart))
+    const std::optional<Place> found = ParsePlace(kept);
+    if (!found)
       return Fail(Code::kMalformed,
                   "{}: is not the name of a folder, 32 hexadecimal digits and a number; put it back",
                   file.string());
+    place = *found;
   } else if (fs::exists(folder / "checkpoint", ec)) {
     return Fail(Code::kNotFound,
                 "{}: is gone, and the server knows the answers in this folder by it; put it back",
@@ -71,7 +60,7 @@ Result<Place> PlaceOf(const fs::path& folder) {
     place.name = NewName();
   }
   ++place.starts;
-  TACIT_OK(WriteWhole(file, fmt::format("{} {}\n", place.name, place.starts)));
+  TACIT_OK(WriteWhole(file, PlaceLine(place)));
   return place;
 }
 
@@ -117,31 +106,20 @@ class Line {
     bool sound = true;
     TACIT_OK(Again(
         [&](grpc::ClientContext& call, Status& believed) {
-          work = {};
           sound = true;
           v1::NextRequest request;
           request.set_job(job);
           call.AddMetadata(kSessionKey, session_);
           const auto stream = stub_->Next(&call, request);
           v1::WorkPart part;
-          std::uint64_t size = 0;
-          for (bool first = true; stream->Read(&part); first = false) {
-            if (first)
-              work.kind = part.kind(), work.round = part.round(), work.step = part.step(),
-              work.question = part.question(), work.counted = part.counted(), work.answered = part.answered(),
-              size = part.size();
-            sound = size <= most && part.data().size() <= size - work.frame.size();
-            if (!sound) {
-              call.TryCancel();
-              break;
-            }
-            const auto* data = reinterpret_cast<const std::byte*>(part.data().data());
-            work.frame.insert(work.frame.end(), data, data + part.data().size());
-          }
+          WorkParts parts(most);
+          while (sound && stream->Read(&part)) sound = parts.Take(part);
+          if (!sound) call.TryCancel();
           const grpc::Status done = stream->Finish();
-          if (sound && done.ok() && work.frame.size() != size)
+          if (sound && done.ok() && !parts.whole())
             return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the broadcast was cut");
           if (done.ok()) believed = Believed(call);
+          work = std::move(parts.work());
           return sound ? done : grpc::Status::OK;
         },
         TimeFor(kTransfer, most, kSlowestLink)));

@@ -19,12 +19,14 @@ using Memory = Handle<BIO, &BIO_free>;
 inline Memory Over(std::string_view text) {
   return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
+// For all that is read: nobody is asked for a passphrase. OpenSSL's own answer where there is none is to ask
+// at the terminal, and whoever sends a certificate may say that it is encrypted.
+inline int NoPassphrase(char*, int, int, void*) { return -1; }
 inline Certificate509 ParseCertificate(std::string_view text) {
-  return Certificate509(PEM_read_bio_X509(Over(text).get(), nullptr, nullptr, nullptr));
+  return Certificate509(PEM_read_bio_X509(Over(text).get(), nullptr, &NoPassphrase, nullptr));
 }
-inline Key ParseKey(std::string_view text) {  // asks nobody for a passphrase
-  return Key(
-      PEM_read_bio_PrivateKey(Over(text).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
+inline Key ParseKey(std::string_view text) {
+  return Key(PEM_read_bio_PrivateKey(Over(text).get(), nullptr, &NoPassphrase, nullptr));
 }
 
 // Empty unless there is exactly one.

@@ -10,13 +10,13 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <sstream>
 
 #include <federation.grpc.pb.h>
 #include "core/sha256.h"
 #include "experiment/files.h"
 #include "net/deadline.h"
 #include "net/notary.h"
+#include "net/state_files.h"
 #include "privacy/mask_keys.h"
 
 namespace tacit {
@@ -275,16 +275,13 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const std::lock_guard one(file_mutex_);
     return WriteAnswered();
   }
-  std::string Line(std::uint32_t round, std::uint32_t client, const std::string& folder) const {
-    return fmt::format("{} {} {}\n", round, job_.clients[client], folder.empty() ? "-" : folder);
-  }
   Status WriteAnswered() {  // under file_mutex_
     if (o_.answered.empty()) return Ok{};
     std::string text;
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < answered_.size(); ++i)
-        text += Line(answered_[i], static_cast<std::uint32_t>(i), folder_[i]);
+        text += AnsweredLine(answered_[i], job_.clients[i], folder_[i]);
     }
     const Status written = WriteWhole(o_.answered, text);
     counts_.unkept = !written.ok();
@@ -300,26 +297,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
     const std::lock_guard one(file_mutex_);
     TACIT_TRY(const std::string text, ReadWhole(o_.answered, 1 << 26));
     torn_ = !text.empty() && text.back() != '\n';
-    std::istringstream lines(text.substr(0, text.rfind('\n') + 1));  // a line that was cut is none
     const std::lock_guard lock(mutex_);
-    bool ok = true;
-    for (std::string line; ok && std::getline(lines, line);) ok = ReadLine(line);
-    if (ok) return Ok{};
+    if (TakeAnswered(text, job_, answered_, folder_)) return Ok{};
     return Fail(Code::kMalformed, "{}: is not a list of the clients of this job; put it back, or remove it",
                 o_.answered.string());
-  }
-  bool ReadLine(const std::string& line) {  // with the mutex
-    std::istringstream words(line);
-    std::uint32_t round = 0;
-    std::string name, folder, more;
-    if (!(words >> round >> name >> folder) || words >> more) return false;
-    const auto client = ClientOf(job_, name);
-    const bool none = folder == "-" && round == 0;
-    if (!client.ok() || round > job_.config.algorithm.rounds || (!none && !IsHex(folder, kSessionPart)))
-      return false;
-    answered_[*client] = std::max(answered_[*client], round);
-    if (!none) folder_[*client] = folder;
-    return true;
   }
   // That a client sends an answer to this round, and from where: it has paid for it, and it has left, whether
   // or not it is counted. A client that lies shuts out itself.
@@ -334,7 +315,7 @@ class Server final : public FederationServer, public v1::Federation::Service {
     if (!o_.answered.empty()) {
       if (torn_) TACIT_OK(WriteAnswered());  // a line that was cut is not gone on with
       std::ofstream file(o_.answered, std::ios::app);
-      file << Line(part.round(), client, folder) << std::flush;
+      file << AnsweredLine(part.round(), job_.clients[client], folder) << std::flush;
       counts_.unkept = torn_ = !file.good();
       if (torn_) return Fail(Code::kIo, "{}: cannot be written", o_.answered.string());
     }

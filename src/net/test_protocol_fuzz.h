@@ -1,7 +1,7 @@
 #pragma once
 
-// Random and mutated messages to a live server, and to a live peer, while honest parties train: see
-// protocol_fuzz_test.cc.
+// Random and mutated messages to a live server, to a live peer, from a member of a masked sum, and from a
+// server to a live client: see protocol_fuzz_test.cc.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
@@ -10,9 +10,12 @@
 #include <condition_variable>
 #include <iostream>
 #include <map>
+#include <set>
 
+#include "net/broadcast.h"
 #include "net/deadline.h"
 #include "net/test_faults.h"
+#include "runtime/mask_round.h"
 
 namespace tacit {
 
@@ -411,6 +414,620 @@ class ProtocolFuzz : public NetworkFaults {
     EXPECT_LT(Resident(), early + kGrowth);
     std::cout << fmt::format("{} calls of a peer: {}; memory {} MB before, {} MB after\n",
                              std::min(messages, sent.load()), tally.text(), early >> 20, Resident() >> 20);
+  }
+
+  // A server's certificate, and behind it whatever the service does.
+  struct Listening {
+    int port = 0;
+    std::unique_ptr<grpc::Server> server;
+  };
+  static Listening Listen(grpc::Service& service, const Identity& id) {
+    grpc::SslServerCredentialsOptions tls(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    tls.pem_root_certs = id.authority;
+    tls.pem_key_cert_pairs.push_back({id.key, id.certificate});
+    grpc::ServerBuilder builder;
+    Listening out;
+    builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(tls), &out.port);
+    builder.RegisterService(&service);
+    out.server = builder.BuildAndStart();
+    EXPECT_TRUE(out.server != nullptr && out.port != 0);
+    return out;
+  }
+  static std::string SessionIn(const grpc::ServerContext& call) {
+    const auto said = call.client_metadata().find(kSessionKey);
+    return said == call.client_metadata().end() ? "" : std::string(said->second.data(), said->second.size());
+  }
+  static void Say(const Work& work, v1::WorkPart& part) {  // all but the frame
+    part.Clear();
+    part.set_kind(work.kind);
+    part.set_round(work.round);
+    part.set_step(work.step);
+    part.set_question(work.question);
+    part.set_counted(work.counted);
+    part.set_answered(work.answered);
+  }
+  // A whole answer, as it comes in parts; the server has said before that it is ready.
+  static bool Receive(grpc::ServerReader<v1::AnswerPart>& in, v1::AnswerPart& head, std::string& bytes) {
+    v1::AnswerPart part;
+    for (bool first = true; in.Read(&part); first = false) {
+      if (first) head = part;
+      bytes += part.data();
+    }
+    head.clear_data();
+    return bytes.size() == head.size();
+  }
+  // The header of a frame made right again, whatever is in it.
+  static void Reseal(std::string& frame) {
+    if (frame.size() < kFrameHeader) frame.resize(kFrameHeader);
+    const std::uint32_t crc = Crc32(std::as_bytes(std::span(frame)).subspan(kFrameHeader));
+    const std::uint64_t size = frame.size() - kFrameHeader;
+    std::memcpy(frame.data(), "TCT1", 4), std::memcpy(frame.data() + 4, &crc, 4);
+    std::memcpy(frame.data() + 8, &size, 8);
+  }
+  static void Flip(Stream& coins, std::string& text, std::size_t from = 0) {
+    for (std::size_t k = 1 + coins.Below(8); k > 0 && text.size() > from; --k)
+      text[from + coins.Below(text.size() - from)] ^= static_cast<char>(1 << coins.Below(8));
+  }
+
+  // A broadcast, or a question of another kind, that is not quite what a true server says.
+  static void Change(Stream& coins, Bytes& bytes) {
+    std::string f = Text(bytes);
+    switch (coins.Below(7)) {
+      case 0: Flip(coins, f); break;
+      case 1: f.resize(coins.Below(f.size() + 1)); break;
+      case 2: f += Random(coins, 200); break;
+      case 3: f.resize(kFrameHeader + coins.Below(f.size())), Reseal(f); break;
+      case 4: f = f.substr(0, kFrameHeader) + Random(coins, 200), Reseal(f); break;
+      case 5: {  // a number in the place of another
+        static const double kNumbers[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0x1p250,  0x1p251,
+                                          -0x1p1000,    5e-324,   -0.0,      1.0 / 3.0};
+        if (f.size() < kFrameHeader + 8) break;
+        const double v = kNumbers[coins.Below(std::size(kNumbers))];
+        std::memcpy(f.data() + kFrameHeader + coins.Below(f.size() - kFrameHeader - 7), &v, sizeof v);
+        Reseal(f);
+        break;
+      }
+      default: Flip(coins, f, kFrameHeader), Reseal(f);
+    }
+    const auto raw = std::as_bytes(std::span(f));
+    bytes.assign(raw.begin(), raw.end());
+  }
+
+  // Between one client and its server, with the certificates of both: hands everything on, and is told of it.
+  class Middle final : public v1::Federation::Service {
+   public:
+    std::function<void(const v1::EnrolReply&)> enrolled = [](const v1::EnrolReply&) {};
+    std::function<void(Work&)> asked = [](Work&) {};  // before the client is
+    // What becomes of an answer.
+    std::function<grpc::Status(const std::string& session, v1::AnswerPart head, const std::string& bytes)>
+        answered = [this](const std::string& session, v1::AnswerPart head, const std::string& bytes) {
+          return Send(session, std::move(head), bytes);
+        };
+    Middle(int port, const Identity& client) : to_(v1::Federation::NewStub(Channel(port, client))) {}
+    grpc::Status Send(const std::string& session, v1::AnswerPart head, const std::string& bytes) const {
+      grpc::ClientContext call;
+      call.set_deadline(In(std::chrono::seconds(20)));
+      call.AddMetadata(kSessionKey, session);
+      v1::AnswerReply reply;
+      const auto stream = to_->Answer(&call, &reply);
+      stream->WaitForInitialMetadata();
+      if (call.GetServerInitialMetadata().count(kReadyKey) != 0) {
+        head.set_size(bytes.size());
+        head.set_data(bytes);
+        stream->Write(head);
+      }
+      stream->WritesDone();
+      return stream->Finish();
+    }
+
+   private:
+    grpc::Status Enrol(grpc::ServerContext* from, const v1::EnrolRequest* in, v1::EnrolReply* out) override {
+      const auto call = grpc::ClientContext::FromServerContext(*from);
+      const grpc::Status done = to_->Enrol(call.get(), *in, out);
+      if (done.ok()) enrolled(*out);
+      return done;
+    }
+    grpc::Status Next(grpc::ServerContext* from, const v1::NextRequest* in,
+                      grpc::ServerWriter<v1::WorkPart>* out) override {
+      const auto call = grpc::ClientContext::FromServerContext(*from);
+      call->AddMetadata(kSessionKey, SessionIn(*from));
+      const auto stream = to_->Next(call.get(), *in);
+      v1::WorkPart part;
+      WorkParts all(std::size_t{1} << 30);
+      while (stream->Read(&part)) EXPECT_TRUE(all.Take(part));
+      const grpc::Status done = stream->Finish();
+      if (!done.ok()) return done;
+      Work& work = all.work();
+      asked(work);
+      Say(work, part);
+      part.set_size(work.frame.size());
+      part.set_data(Text(work.frame));
+      out->Write(part);
+      return done;
+    }
+    grpc::Status Answer(grpc::ServerContext* from, grpc::ServerReader<v1::AnswerPart>* in,
+                        v1::AnswerReply*) override {
+      from->AddInitialMetadata(kReadyKey, "1");
+      in->SendInitialMetadata();
+      v1::AnswerPart head;
+      std::string bytes;
+      if (!Receive(*in, head, bytes)) return {grpc::StatusCode::CANCELLED, "cut"};
+      return answered(SessionIn(*from), head, bytes);
+    }
+    std::unique_ptr<v1::Federation::Stub> to_;
+  };
+
+  // What a member of a masked sum sends in place of its true answer to a step, where the round of the others
+  // goes on. Letters and numbers that are others' to judge, or nobody's, it leaves as they are: with those it
+  // can stop a round or spoil a sum (docs/deployment.md).
+  static std::string Spoiled(Stream& coins, const std::string& answer, std::uint32_t step) {
+    const bool judged = step == 1 || step >= 4;  // by signatures, or with the others' shares
+    std::string f = answer;
+    switch (coins.Below(judged ? 6 : 4)) {
+      case 0: Flip(coins, f); return f;
+      case 1: return f.substr(0, coins.Below(f.size()));
+      case 2: f += "x" + Random(coins, 64); break;
+      case 3: f.resize(kFrameHeader + coins.Below(f.size() - kFrameHeader)); break;
+      default: Flip(coins, f, kFrameHeader);
+    }
+    Reseal(f);
+    return f;
+  }
+
+  // One of six members of masked sums answers every step with so many frames that are none of the protocol
+  // before its true one, which may by then be one answer too many. The model is that of one process.
+  void AttackMasks(std::size_t rounds, std::size_t messages, std::uint64_t seed) {
+    constexpr std::uint32_t kMembers = 6, kRogue = 5;
+    const auto files = WriteRows(24, kDim, kMembers);
+    const Job job = MakeJob(fmt::format(
+        "data = {{ rows = 24, features = {}, row_norm = \"clip\" }}\n"
+        "model = {{ l2 = 0.1 }}\n"
+        "privacy = {{ epsilon = 2.0, unit = \"client\", trust = \"masked\", mechanism = "
+        "\"discrete_gaussian\" }}\n"
+        "algorithm = {{ name = \"dp-fedavg\", allocation = \"static\", rounds = {} }}\n"
+        "serve = {{ clients = [\"m0\", \"m1\", \"m2\", \"m3\", \"m4\", \"m5\"], deadline = 600 }}\n",
+        kDim, rounds));
+    const auto alone = Alone(job);
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    auto server = Start(job);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    Stream coins({seed, Purpose::kTest, 0, 6});
+    Tally tally;
+    std::mutex mutex;
+    std::set<std::string> true_ones;  // the rogue's own answers, of all steps
+    std::size_t steps[kMaskSteps] = {}, left_out = 0;
+    Middle middle((*server)->port(), Who("m5"));
+    middle.answered = [&](const std::string& session, v1::AnswerPart head, const std::string& bytes) {
+      if (!head.last() && head.step() >= 1 && head.step() <= kMaskSteps) {
+        {
+          const std::lock_guard lock(mutex);
+          true_ones.insert(bytes);
+        }
+        for (std::size_t k = 0; k < messages && !failed_; ++k) {
+          v1::AnswerPart other = head;
+          // Not a word of a round that it has not computed: the server would believe that it has.
+          switch (coins.Below(16)) {
+            case 0: other.set_step(1 + static_cast<std::uint32_t>(coins.Below(head.step()))); break;
+            case 1: other.set_question(Random(coins, 40)); break;
+            case 2: other.set_round(head.round() - 1); break;
+            default: break;
+          }
+          // In every other round its shares are its own.
+          const std::uint32_t step = head.step() == 5 && head.round() % 2 == 0 ? 2 : head.step();
+          tally.Count(middle.Send(session, other, Spoiled(coins, bytes, step)).error_code());
+          ++steps[head.step() - 1];
+        }
+      }
+      const grpc::Status done = middle.Send(session, head, bytes);
+      tally.Count(done.error_code());
+      return done.error_code() == grpc::StatusCode::ALREADY_EXISTS ? grpc::Status::OK : done;
+    };
+    const Listening listening = Listen(middle, Who("server"));
+    WatchedLink link(**server);
+    link.after = [&](const Question& q, std::vector<Bytes>& answers) {
+      const auto place = std::find(q.who.begin(), q.who.end(), kRogue);
+      if (q.last || place == q.who.end()) return;
+      const Bytes& taken = answers[static_cast<std::size_t>(place - q.who.begin())];
+      const std::lock_guard lock(mutex);
+      if (taken.empty() || true_ones.count(Text(taken)) != 0) return;
+      // A share is judged when there are others to put it together with.
+      EXPECT_EQ(q.step, 5u) << "garbage was taken for an answer";
+      ++left_out;
+    };
+    std::vector<std::optional<Result<Joined>>> joined(kMembers);
+    std::vector<std::jthread> members;
+    for (std::uint32_t c = 0; c < kMembers; ++c)
+      members.emplace_back([&, c] {
+        JoinOptions o = Joining(job.clients[c], c == kRogue ? listening.port : (*server)->port(), files[c]);
+        o.patience = 600;
+        o.stop = &failed_;
+        joined[c] = Join(o);
+        if (!joined[c]->ok()) failed_ = true;
+      });
+    const auto run = Coordinate(job, link, here_ / "server");
+    if (!run.ok()) failed_ = true;
+    (*server)->Over(0);
+    members.clear();
+    ASSERT_TRUE(run.ok()) << run.error().message << "\n" << log_;
+    EXPECT_EQ(run->model_sha256, alone->model_sha256);
+    EXPECT_EQ(run->answers.taken, kMembers * rounds);
+    for (std::uint32_t c = 0; c < kMembers; ++c) {
+      ASSERT_TRUE(joined[c]->ok()) << joined[c]->error().message;
+      EXPECT_TRUE((**joined[c]).over);
+      CheckPaid(job.clients[c], rounds, rounds, alone->certified_epsilon);
+    }
+    for (const std::size_t n : steps) EXPECT_GE(n, rounds * messages);
+    EXPECT_GT(left_out, 0u);
+    std::cout << fmt::format(
+        "{} spoiled answers to the steps of {} masked rounds: {}; wrong shares left out in {} rounds\n",
+        rounds * messages * kMaskSteps, rounds, tally.text(), left_out);
+  }
+
+  // The questions of masked rounds come to one member through somebody who changes half of them, keeps what
+  // is answered to those, and then asks what the server has asked. However it is asked, the member signs one
+  // set and opens for one, and the round of the others goes on.
+  void AttackMember(std::size_t rounds, std::uint64_t seed) {
+    constexpr std::uint32_t kMembers = 6;
+    const auto files = WriteRows(24, kDim, kMembers);
+    const Job job =
+        MakeJob(fmt::format("data = {{ rows = 24, features = {}, row_norm = \"clip\" }}\n"
+                            "model = {{ l2 = 0.1 }}\n"
+                            "privacy = {{ epsilon = 2.0, unit = \"client\", trust = \"masked\", mechanism = "
+                            "\"discrete_gaussian\" }}\n"
+                            "algorithm = {{ name = \"dp-fedavg\", allocation = \"static\", rounds = {} }}\n"
+                            "serve = {{ clients = [\"m0\", \"m1\", \"m2\", \"m3\", \"m4\", \"m5\"], deadline "
+                            "= 4, minimum = 5 }}\n",
+                            kDim, rounds));
+    auto server = Start(job);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    Stream coins({seed, Purpose::kTest, 0, 8});
+    std::mutex mutex;
+    std::set<std::string> changed;  // names of questions
+    std::size_t told = 0, answered = 0;
+    std::atomic<std::size_t> left_off = 0;
+    // What was answered, by round and step.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::string>> sent;
+    Middle middle((*server)->port(), Who("m0"));
+    std::string last;  // the question that was changed last: the next time it is asked as it is
+    middle.asked = [&](Work& work) {
+      const std::lock_guard lock(mutex);
+      if (work.kind != v1::WorkPart::ROUND || work.question == last || coins() % 2 == 0) return;
+      last = work.question;
+      if (coins() % 8 == 0)
+        work.step = static_cast<std::uint32_t>(coins.Below(kMaskSteps + 2));
+      else
+        Change(coins, work.frame);
+      work.question = fmt::format("changed {}", ++told);
+      changed.insert(work.question);
+    };
+    middle.answered = [&](const std::string& session, v1::AnswerPart head, const std::string& bytes) {
+      {
+        const std::lock_guard lock(mutex);
+        sent[{head.round(), head.step()}].insert(bytes);
+        if (changed.count(head.question()) != 0) {
+          ++answered;
+          return grpc::Status::OK;
+        }
+      }
+      return middle.Send(session, std::move(head), bytes);
+    };
+    const Listening listening = Listen(middle, Who("server"));
+    std::vector<std::optional<Result<Joined>>> joined(kMembers);
+    std::vector<std::jthread> members;
+    for (std::uint32_t c = 0; c < kMembers; ++c)
+      members.emplace_back([&, c] {
+        JoinOptions o = Joining(job.clients[c], c == 0 ? listening.port : (*server)->port(), files[c]);
+        o.patience = 600;
+        o.stop = &failed_;
+        do {  // m0 may refuse to go on: it is started again
+          joined[c] = Join(o);
+          if (c != 0 && !joined[c]->ok()) failed_ = true;
+          if (!joined[c]->ok()) left_off += joined[c]->error().message.empty() ? 1000 : 1;
+        } while (c == 0 && !failed_ && !joined[c]->ok());
+      });
+    const auto run = Coordinate(job, **server, here_ / "server");
+    if (!run.ok()) failed_ = true;
+    (*server)->Over(0);
+    const bool failed =
+        failed_.exchange(true);  // m0 may have left, or be asked what the server does not know of
+    members.clear();
+    ASSERT_TRUE(run.ok() && !failed) << log_;
+    EXPECT_EQ(run->rounds_done, rounds);
+    EXPECT_GE(run->answers.taken, (kMembers - 1) * rounds);
+    for (std::uint32_t c = 1; c < kMembers; ++c) {
+      ASSERT_TRUE(joined[c]->ok()) << joined[c]->error().message;
+      CheckPaid(job.clients[c], rounds, rounds, run->certified_epsilon);
+    }
+    EXPECT_LT(left_off, 1000u);
+    std::set<std::uint32_t> left;  // rounds whose update has
+    for (const auto& [at, bytes] : sent) {
+      if (at.second == 3) left.insert(at.first);
+      EXPECT_TRUE(at.second < 4 || bytes.size() == 1)
+          << "round " << at.first << ", step " << at.second << ": " << bytes.size() << " answers";
+    }
+    const auto own = SqliteVault::Read(here_ / "state-m0" / kId / "ledger.db");
+    ASSERT_TRUE(own.ok()) << own.error().message;
+    EXPECT_GE(own->front().rounds_released, left.size());
+    EXPECT_LE(own->front().rounds_released, rounds);
+    EXPECT_GT(told, 0u);
+    std::cout << fmt::format(
+        "{} questions of {} masked rounds were changed on their way to a member: {} were answered; {}\n",
+        told, rounds, answered, joined[0]->ok() ? "it stayed" : "it left: " + joined[0]->error().message);
+  }
+
+  // What a server has said to one client in a run: its job, and its questions in their order.
+  struct Script {
+    v1::EnrolReply offer;
+    std::vector<Work> questions;
+  };
+  Script Record(const Job& job, const std::vector<std::string>& files) {
+    Script script;
+    auto server = Start(job);
+    EXPECT_TRUE(server.ok());
+    std::mutex mutex;
+    Middle middle((*server)->port(), Who(job.clients[0]));
+    middle.enrolled = [&](const v1::EnrolReply& reply) {
+      const std::lock_guard lock(mutex);
+      if (script.offer.toml().empty()) script.offer = reply;
+    };
+    middle.asked = [&](Work& work) {
+      if (work.kind != v1::WorkPart::ROUND && work.kind != v1::WorkPart::LAST) return;
+      const std::lock_guard lock(mutex);
+      if (script.questions.empty() || script.questions.back().question != work.question)
+        script.questions.push_back(work);
+    };
+    {
+      const Listening listening = Listen(middle, Who("server"));
+      std::vector<std::jthread> clients;
+      for (std::size_t c = 0; c < files.size(); ++c)
+        clients.emplace_back([&, c] {
+          const auto joined =
+              Join(Joining(job.clients[c], c == 0 ? listening.port : (*server)->port(), files[c]));
+          EXPECT_TRUE(joined.ok()) << joined.error().message;
+          if (!joined.ok()) failed_ = true;
+        });
+      const auto run = Coordinate(job, **server, here_ / "server");
+      EXPECT_TRUE(run.ok()) << run.error().message;
+      (*server)->Over();
+    }
+    return script;
+  }
+
+  // A server with a certificate of the authority that says what it likes: what a true one has said, changed,
+  // out of order, or made up.
+  class Rogue final : public v1::Federation::Service {
+   public:
+    // most: calls of a process, before it is told that the job is over.
+    Rogue(const Script& script, std::size_t most, std::uint64_t seed)
+        : script_(script), most_(most), coins_({seed, Purpose::kTest, 0, 7}), rounds_(0) {
+      for (const Work& w : script.questions) rounds_ = std::max(rounds_, w.round);
+    }
+    void Begin() {  // of a process of the client
+      const std::lock_guard lock(mutex_);
+      calls_ = 0;
+      other_ = coins_.Below(6) == 0 ? Name(coins_) : "";
+    }
+    void Forget() {  // the client begins from nothing
+      const std::lock_guard lock(mutex_);
+      sent_.clear();
+      at_ = 0;
+    }
+    // By job: what came as an answer to a round, by the round and the step (0: the round is one).
+    using Sent =
+        std::map<std::string, std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::string>>>;
+    Sent sent() const {
+      const std::lock_guard lock(mutex_);
+      return sent_;
+    }
+    std::size_t messages() const { return messages_; }
+    bool done() const {  // all questions were answered
+      const std::lock_guard lock(mutex_);
+      return at_ >= script_.questions.size();
+    }
+
+   private:
+    static std::string Name(Stream& coins) { return fmt::format("{:016x}{:016x}", coins(), coins()); }
+    grpc::Status Trouble() {
+      static constexpr grpc::StatusCode kCodes[] = {
+          grpc::StatusCode::UNAVAILABLE,       grpc::StatusCode::CANCELLED,     grpc::StatusCode::INTERNAL,
+          grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::NOT_FOUND,     grpc::StatusCode::ABORTED,
+          grpc::StatusCode::UNAUTHENTICATED,   grpc::StatusCode::UNIMPLEMENTED, grpc::StatusCode::DATA_LOSS};
+      return {kCodes[coins_.Below(std::size(kCodes))], Letters(coins_, 300)};
+    }
+    grpc::Status Enrol(grpc::ServerContext*, const v1::EnrolRequest*, v1::EnrolReply* out) override {
+      const std::lock_guard lock(mutex_);
+      ++messages_;
+      *out = script_.offer;
+      out->set_answered(0);
+      if (!other_.empty()) {  // a job that is nearly that one, under a name of its own
+        std::string toml = out->toml();
+        switch (coins_.Below(4)) {
+          case 0: Flip(coins_, toml); break;
+          case 1: toml.resize(coins_.Below(toml.size())); break;
+          case 2: toml.insert(coins_.Below(toml.size()), Letters(coins_, 40)); break;
+          default: {  // another digit
+            const auto digit = toml.find_first_of("0123456789", coins_.Below(toml.size()));
+            if (digit != toml.npos) toml[digit] = static_cast<char>('0' + coins_.Below(10));
+          }
+        }
+        out->set_toml(toml);
+        out->set_job(other_);
+      }
+      switch (coins_.Below(64)) {
+        case 0: out->set_protocol(static_cast<std::uint32_t>(coins_())); break;
+        case 1: out->set_job(Letters(coins_, 80)); break;
+        case 2: out->set_job("../../" + out->job().substr(6)); break;
+        case 3: out->set_answered(static_cast<std::uint32_t>(coins_())); break;
+        case 4: out->set_toml(Random(coins_, 4000)); break;
+        case 5: return Trouble();
+        default: break;
+      }
+      return grpc::Status::OK;
+    }
+    // A question, changed in one thing or nothing.
+    Work Ask() {
+      Work w = at_ < script_.questions.size() ? script_.questions[at_] : script_.questions.back();
+      if (coins_.Below(3) == 0) return w;
+      const auto number = [&]() -> std::uint32_t {
+        switch (coins_.Below(4)) {
+          case 0: return static_cast<std::uint32_t>(coins_());
+          case 1: return w.round - 1;
+          case 2: return w.round + 1;
+          default: return static_cast<std::uint32_t>(coins_.Below(rounds_ + 2));
+        }
+      };
+      switch (coins_.Below(14)) {
+        case 0: w = script_.questions[coins_.Below(script_.questions.size())]; break;  // out of order
+        case 1: w.round = number(); break;
+        case 2: w.step = static_cast<std::uint32_t>(coins_.Below(8)); break;
+        case 3: w.counted = number(); break;
+        case 4: w.answered = number(); break;
+        case 5: w.question = Random(coins_, 100); break;
+        case 6: w.kind = static_cast<v1::WorkPart::Kind>(coins_.Below(6)); break;
+        case 7: w.frame = script_.questions[coins_.Below(script_.questions.size())].frame; break;
+        default: Change(coins_, w.frame);
+      }
+      return w;
+    }
+    grpc::Status Next(grpc::ServerContext*, const v1::NextRequest*,
+                      grpc::ServerWriter<v1::WorkPart>* out) override {
+      const std::lock_guard lock(mutex_);
+      ++messages_;
+      v1::WorkPart part;
+      if (++calls_ > most_) {  // enough of this process
+        part.set_kind(v1::WorkPart::OVER);
+        out->Write(part);
+        return grpc::Status::OK;
+      }
+      if (coins_.Below(64) == 0) return Trouble();
+      const Work w = Ask();
+      const std::string bytes = Text(w.frame);
+      Say(w, part);
+      part.set_size(bytes.size());
+      if (coins_.Below(16) == 0) part.set_size(coins_() >> coins_.Below(64));
+      const std::size_t parts = coins_.Below(8) == 0 ? 1 + coins_.Below(6) : 1;
+      std::size_t at = 0;
+      for (std::size_t k = 0; k < parts; ++k) {
+        const std::size_t size = k + 1 == parts ? bytes.size() - at : coins_.Below(bytes.size() - at + 1);
+        part.set_data(bytes.substr(at, size));
+        at += size;
+        if (!out->Write(part)) break;
+        if (coins_.Below(2) == 0) part.Clear();  // a later part may say other things than the first
+        if (coins_.Below(4) == 0) part.set_round(static_cast<std::uint32_t>(coins_()));
+      }
+      if (coins_.Below(32) == 0) {
+        part.set_data(Random(coins_, 1 << 16));
+        out->Write(part);
+      }
+      return grpc::Status::OK;
+    }
+    grpc::Status Answer(grpc::ServerContext* from, grpc::ServerReader<v1::AnswerPart>* in,
+                        v1::AnswerReply*) override {
+      bool ready = false;
+      {
+        const std::lock_guard lock(mutex_);
+        ++messages_;
+        ready = ++calls_ > most_ || coins_.Below(16) != 0;
+      }
+      if (ready) from->AddInitialMetadata(kReadyKey, "1");
+      in->SendInitialMetadata();
+      v1::AnswerPart head;
+      std::string bytes;
+      const bool whole = Receive(*in, head, bytes);
+      const std::lock_guard lock(mutex_);
+      EXPECT_TRUE(ready || bytes.empty()) << "an answer left before the server was ready for it";
+      if (!ready || !whole) return Trouble();
+      if (!head.last()) sent_[head.job()][{head.round(), head.step()}].insert(bytes);
+      if (at_ < script_.questions.size() && script_.questions[at_].round == head.round() &&
+          script_.questions[at_].step == head.step())
+        ++at_;
+      switch (coins_.Below(24)) {
+        case 0: return {grpc::StatusCode::ABORTED, "too late"};
+        case 1: return Trouble();
+        default: return grpc::Status::OK;
+      }
+    }
+
+    const Script& script_;
+    const std::size_t most_;
+    mutable std::mutex mutex_;
+    Stream coins_;
+    std::uint32_t rounds_;
+    std::size_t at_ = 0;  // of the questions
+    std::size_t calls_ = 0;
+    std::atomic<std::size_t> messages_ = 0;
+    std::string other_;  // the id of another job that is offered; empty: the true one
+    Sent sent_;
+  };
+
+  // A client that joins such a server again and again: it ends in words, it answers a round with one answer
+  // however it is asked, and its ledgers know of every round that has left and of no more than was agreed.
+  void AttackClient(const std::string& algorithm, const std::string& privacy, std::size_t processes,
+                    std::uint64_t seed) {
+    constexpr std::uint32_t kRounds = 5;
+    const bool masked = privacy.find("masked") != privacy.npos;
+    const std::size_t n = masked ? 6 : 2;
+    const auto files = WriteRows(24, kDim, n);
+    std::string names;
+    for (std::size_t c = 0; c < n; ++c)
+      names += fmt::format("{}\"{}{}\"", c == 0 ? "" : ", ", masked ? "m" : "c", c);
+    const Job job =
+        MakeJob(fmt::format("data = {{ rows = 24, features = {}, row_norm = \"clip\" }}\n"
+                            "model = {{ l2 = 0.1 }}\n"
+                            "privacy = {{ epsilon = 2.0{} }}\n"
+                            "algorithm = {{ {}, rounds = {} }}\n"
+                            "serve = {{ clients = [{}], deadline = 600 }}\n",
+                            kDim, privacy, algorithm, kRounds, names));
+    const Script script = Record(job, files);
+    ASSERT_FALSE(failed_) << log_;
+    ASSERT_GE(script.questions.size(), kRounds);
+    // A step of a masked round is refused by silence, for a second: the others' keys are not of this round.
+    Rogue rogue(script, masked ? 3 : 60, seed);
+    const Listening listening = Listen(rogue, Who("server"));
+    const std::size_t early = Resident();
+    std::map<std::string, std::size_t> ends;
+    std::size_t states = 0, finished = 0, released = 0;
+    for (std::size_t k = 0; k < processes; ++k) {
+      JoinOptions o = Joining(job.clients[0], listening.port, files[0]);
+      o.state = here_ / fmt::format("rogue-{}", states);
+      o.patience = 2;
+      o.policy.max_epsilon = 2.0;  // no more than the true job asks for
+      rogue.Begin();
+      const auto joined = Join(o);
+      if (joined.ok()) {
+        ++finished;
+      } else {
+        EXPECT_FALSE(joined.error().message.empty());
+        EXPECT_NE(joined.error().code, Code::kInternal) << joined.error().message;
+        ++ends[joined.error().message.substr(0, 160)];
+      }
+      for (const auto& [id, answers] : rogue.sent()) {
+        std::set<std::uint32_t> rounds;  // whose update has left
+        for (const auto& [at, bytes] : answers) {
+          // Under masks a step is answered anew where it is asked anew, with new keys; its third is the
+          // update.
+          const bool update = !masked || at.second == 3;
+          if (update) rounds.insert(at.first);
+          EXPECT_TRUE(masked || bytes.size() == 1) << "two answers to round " << at.first;
+        }
+        const auto own = SqliteVault::Read(o.state / id / "ledger.db");
+        ASSERT_TRUE(own.ok()) << own.error().message;
+        ASSERT_EQ(own->size(), 1u);
+        EXPECT_GE(own->front().rounds_released, rounds.size()) << id;
+        EXPECT_LE(own->front().plan_epsilon, 2.0) << id;
+        if (id != kId) continue;
+        EXPECT_LE(own->front().rounds_released, kRounds);
+        released = std::max<std::size_t>(released, rounds.size());
+      }
+      if (rogue.done() || k % 40 == 39) ++states, rogue.Forget();  // and from the beginning, elsewhere
+    }
+    EXPECT_EQ(released > 0, !masked);
+    EXPECT_LT(Resident(), early + kGrowth);
+    std::cout << fmt::format(
+        "{}: a client was joined {} times to a server that sent {} messages: {} ended well, the others for "
+        "{} "
+        "reasons; up to {} of {} rounds were released\n",
+        algorithm, processes, rogue.messages(), finished, ends.size(), released, kRounds);
   }
 };
 

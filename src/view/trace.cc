@@ -28,6 +28,15 @@ class Parser {
  public:
   explicit Parser(Trace& into) : into_(into) {}
 
+  // Every whole line; what is left of a line without an end.
+  std::string_view Lines(std::string_view text) {
+    for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+      Line(text.substr(0, end));
+      into_.last_line.assign(text.substr(0, end + 1));
+      text.remove_prefix(end + 1);
+    }
+    return text;
+  }
   void Line(std::string_view line) {
     at_ = line.data();
     end_ = at_ + line.size();
@@ -37,7 +46,7 @@ class Parser {
     Space();
     if (!Object(0)) return;
     Space();
-    if (at_ != end_) return;
+    if (at_ != end_ || found_.empty()) return;
     const std::size_t rows = into_.rows();
     for (auto& column : into_.columns) column.push_back(kNone);
     for (const auto& [name, value] : found_) Column(name, rows).back() = value;
@@ -164,6 +173,12 @@ const std::vector<double>* Trace::column(std::string_view name) const {
   return at == names.end() ? nullptr : &columns[static_cast<std::size_t>(at - names.begin())];
 }
 
+Trace ParseTrace(std::string_view lines) {
+  Trace trace;
+  trace.next_offset = lines.size() - Parser(trace).Lines(lines).size();
+  return trace;
+}
+
 Result<Trace> ReadTrace(const std::filesystem::path& folder, const Trace& before) {
   Trace trace;
   const auto opened = RunFile::Open(folder, kTrace);
@@ -188,12 +203,8 @@ Result<Trace> ReadTrace(const std::filesystem::path& folder, const Trace& before
     end_of_file = more < kBlock;
     const std::size_t have = kept + more;
     std::string_view rest(buffer.data(), have);
-    for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-      parser.Line(rest.substr(0, end));
-      trace.last_line.assign(rest.substr(0, end + 1));
-      offset += end + 1;
-      rest.remove_prefix(end + 1);
-    }
+    rest = parser.Lines(rest);
+    offset += have - rest.size();
     kept = rest.size();
     buffer.erase(0, have - kept);
   }

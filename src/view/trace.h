@@ -24,6 +24,8 @@ struct Trace {
   const std::vector<double>* column(std::string_view name) const;  // nullptr: none
 };
 
+// Of these lines, each with its end; one that cannot be understood, or has no figure, is passed over.
+Trace ParseTrace(std::string_view lines);
 // Reads whole lines; a line that is still being written is left for the next call, one that cannot be
 // understood is passed over. After `before`, what it holds is left out; but a file that no longer has its
 // last line where it was, because its run went on from an earlier checkpoint, is read from the beginning. No

@@ -88,6 +88,18 @@ TEST_F(TraceTest, LinesThatAreNoneArePassedOver) {
   }
 }
 
+// Wherever it stands, so that a trace that is read while it grows is the one that is read at the end.
+TEST_F(TraceTest, ALineWithoutAFigureIsNoRow) {
+  for (const char* none : {"{}", "{\"a\":null}", "{\"a\":\"text\",\"b\":[1]}", "{\"metrics\":{}}"}) {
+    const std::string line = std::string(none) + "\n";
+    const Trace t = ParseTrace(line + "{\"a\":1}\n" + line + "{\"a\":2}\n");
+    EXPECT_EQ(t.rows(), 2u) << none;
+    Trace grown = ParseTrace("{\"a\":1}\n");
+    Append(grown, ParseTrace(line + "{\"a\":2}\n"));
+    EXPECT_EQ(grown.columns, t.columns) << none;
+  }
+}
+
 TEST_F(TraceTest, ALastLineIsFoundHoweverLongTheTraceIs) {
   std::string text;
   for (int i = 0; i < 40000; ++i)

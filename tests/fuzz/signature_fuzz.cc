@@ -4,8 +4,8 @@
 #include "experiment/signature.h"
 #include "now_and_then.h"
 
-// Signature files, and both kinds of key files, which OpenSSL reads. Encrypted keys stop at the question for
-// a passphrase: how long one takes to open is written in the file.
+// Signature files; and both kinds of key files, which OpenSSL reads, of one input in 64. Encrypted keys stop
+// at the question for a passphrase: how long one takes to open is written in the file.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   if (const auto s = tacit::ParseSignature(bytes, "fuzz.sig"); s.ok()) TACIT_CHECK(s->bytes.size() == 64);
