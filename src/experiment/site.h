@@ -19,7 +19,7 @@ Status KeepSecret(const std::filesystem::path& file, const Bytes& bytes);
 
 // How long the vectors of a broadcast are: a client's code may index by it.
 struct BroadcastShape {
-  std::size_t dim = 0;    // where there is one
+  std::size_t dim = 0;  // where there is one
   std::size_t other = 0;  // another length that it may have; 0: none
 
   // A broadcast of this place in the schedule, decoded.
