@@ -155,6 +155,15 @@ class Commands : public ProcessFederation {
       EXPECT_NE(said("server").find("stopping when round 1 is over"), std::string::npos) << said("server");
       ::kill(client, SIGTERM);
       EXPECT_EQ(Ends(client), 130) << said("c0");
+      // What was stopped is not finished, though it has a result and its checkpoint may be gone.
+      ASSERT_TRUE(std::filesystem::exists(at / "server/result.json"));
+      std::filesystem::remove(at / "server/checkpoint");
+      const pid_t again = Start(at, kServer, port, {}, {"--drain", "0"});
+      for (int i = 0; i < 6000 && said("server").find("listening at") == std::string::npos; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ::kill(again, SIGTERM);
+      EXPECT_NE(Ends(again), 0);
+      EXPECT_EQ(said("server").find("is finished"), std::string::npos) << said("server");
     }
   }
   void AListThatIsNone() {

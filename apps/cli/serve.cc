@@ -148,6 +148,20 @@ Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   return id.substr(0, id.find('\n'));
 }
 
+// Whether the run in a folder is over. One that was stopped has a result, too, which says so; where its
+// checkpoint is gone it is not over, and cannot be gone on with.
+Result<bool> IsFinished(const fs::path& folder) {
+  std::error_code ec;
+  if (fs::exists(folder / "checkpoint", ec) || !fs::exists(folder / "result.json", ec)) return false;
+  TACIT_TRY(const std::string text, ReadWhole(folder / "result.json"));
+  const auto result = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto stopped = result.is_object() ? result.find("interrupted") : result.end();
+  if (!result.is_object() || stopped == result.end() || !stopped->is_boolean())
+    return Fail(Code::kMalformed, "{}: is not the result of a run; put it back",
+                (folder / "result.json").string());
+  return !stopped->get<bool>();
+}
+
 Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {
   TACIT_TRY(const auto sets, common.Assignments());
   TACIT_TRY(const Job job, LoadJob(a.job, sets));
@@ -158,8 +172,7 @@ Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {
                               ? fs::path(a.folder)
                               : fs::path(c.experiment.output) /
                                     (c.experiment.name.empty() ? c.file.stem().string() : c.experiment.name);
-  std::error_code ec;
-  const bool finished = !fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec);
+  TACIT_TRY(const bool finished, IsFinished(folder));
   TACIT_TRY(const std::string id, IdIn(folder, job));
   const WireLog wire([&](const std::string& line) { log({Event::kGrpc, line}); });
   TACIT_OK(CheckList(a.revocations, identity));
@@ -400,8 +413,8 @@ Result<int> GoPeer(const Common& common, const PeerArguments& a, Log& log) {
   if (a.terms.review)
     return Review(common, {id, ToToml(o.job), o.job, 0}, a.job, o.policy, o.identity.name, std::nullopt);
   const fs::path folder = o.state / id;
-  std::error_code ec;
-  if (fs::exists(folder / "result.json", ec) && !fs::exists(folder / "checkpoint", ec)) {
+  TACIT_TRY(const bool finished, IsFinished(folder));
+  if (finished) {
     if (common.json) {
       TACIT_TRY(const std::string result, ReadWhole(folder / "result.json"));
       fmt::print("{}", result);

@@ -18,7 +18,7 @@
 // of whom at most c do not keep to this, so at most one sum of a round opens, and it has the noise of at
 // least m − c clients whom the server does not know it of. All of it is durable before an answer leaves.
 //
-// Nothing here sees a file or a socket. The proof is in docs/deployment.md.
+// Nothing here sees a file or a socket. The proof is in docs/masked_sums.md.
 #include <set>
 
 #include "privacy/secure_sum.h"
