@@ -142,7 +142,7 @@ class PostOffice final : public Post, public v1::Peers::Service {
         changed_.wait_for(lock, kPoll);
       }
     }
-    TACIT_OK(kept);
+    if (!kept.ok()) return kept;
     for (const Status& s : done)
       if (!s.ok() && s.error().code != Code::kInterrupted) return s;
     for (const Status& s : done) TACIT_OK(s);
