@@ -161,7 +161,7 @@ class World final : public Link {
     replay_ = step, replaced_ = answer;
     std::vector<Bytes> answers;
     const std::vector<std::uint32_t> who = {0, 1, 2};
-    const Status done = link.Ask({.round = 1, .who = who, .frame = {}}, answers);
+    const Status done = link.Ask({.round = 1, .who = who, .frame = {}, .check = {}}, answers);
     replay_ = 0;
     if (!done.ok()) TACIT_CHECK(!done.error().message.empty());
     TACIT_CHECK(!done.ok() || answers.size() == kClients);
