@@ -9,11 +9,12 @@
 
 namespace tacit {
 
-inline bool NowAndThen([[maybe_unused]] const std::uint8_t* data, [[maybe_unused]] std::size_t size) {
+inline bool NowAndThen([[maybe_unused]] const std::uint8_t* data, [[maybe_unused]] std::size_t size,
+                       [[maybe_unused]] std::uint32_t one_in = 64) {
 #ifdef TACIT_FUZZING  // set by tacit_fuzz()
   std::uint32_t hash = 2166136261;  // FNV-1a
   for (std::size_t i = 0; i < size; ++i) hash = (hash ^ data[i]) * 16777619;
-  return hash % 64 == 0;
+  return hash % one_in == 0;
 #else
   return true;
 #endif

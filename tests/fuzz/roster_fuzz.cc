@@ -55,7 +55,7 @@ void Names(X509* form, std::span<const std::uint8_t> in) {
     }
     in = in.subspan(2 + size);
   }
-  TACIT_CHECK(X509_set_subject_name(form, subject.get()) == 1);
+  if (X509_set_subject_name(form, subject.get()) != 1 || i2d_re_X509_tbs(form, nullptr) <= 0) return;
   const pem::Memory out(BIO_new(BIO_s_mem()));
   if (PEM_write_bio_X509(out.get(), form) != 1) return;
   char* text = nullptr;
