@@ -283,11 +283,10 @@ class Server final : public FederationServer, public v1::Federation::Service {
       for (std::size_t i = 0; i < answered_.size(); ++i)
         text += AnsweredLine(answered_[i], job_.clients[i], folder_[i]);
     }
-    const Status written = WriteWhole(o_.answered, text);
+    Status written = WriteWhole(o_.answered, text);
     counts_.unkept = !written.ok();
-    TACIT_OK(written);
-    torn_ = false;
-    return Ok{};
+    if (written.ok()) torn_ = false;
+    return written;
   }
   // The file is written anew after every round; in between lines are added to it, of which the last one of a
   // client counts, and which survive the process (and, once the round is over, a power cut).
