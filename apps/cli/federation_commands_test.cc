@@ -322,7 +322,7 @@ class Commands : public ProcessFederation {
       at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       std::string text;
       const std::string ask = "GET /health HTTP/1.0\r\n\r\n";
-      if (::connect(one, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 &&
+      if (one >= 0 && ::connect(one, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 &&
           ::write(one, ask.data(), ask.size()) == static_cast<ssize_t>(ask.size()))
         for (char c = 0; ::read(one, &c, 1) == 1;) text += c;
       ::close(one);

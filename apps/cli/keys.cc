@@ -152,7 +152,7 @@ Result<int> MakeCa(const Common& common, NewAuthority a, bool encrypt, const Pas
   }
   const Status made = MakeAuthority(a);
   if (a.passphrase) Wipe(std::as_writable_bytes(std::span(*a.passphrase)));
-  TACIT_OK(made);
+  if (!made.ok()) return made.error();
   const std::string ca = (a.folder / "ca.pem").string(), key = (a.folder / "ca.key").string(),
                     crl = (a.folder / "crl.pem").string();
   if (common.json)
