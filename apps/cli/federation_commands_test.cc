@@ -155,16 +155,33 @@ class Commands : public ProcessFederation {
       EXPECT_NE(said("server").find("stopping when round 1 is over"), std::string::npos) << said("server");
       ::kill(client, SIGTERM);
       EXPECT_EQ(Ends(client), 130) << said("c0");
-      // What was stopped is not finished, though it has a result and its checkpoint may be gone.
-      ASSERT_TRUE(std::filesystem::exists(at / "server/result.json"));
-      std::filesystem::remove(at / "server/checkpoint");
-      const pid_t again = Start(at, kServer, port, {}, {"--drain", "0"});
-      for (int i = 0; i < 6000 && said("server").find("listening at") == std::string::npos; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      ::kill(again, SIGTERM);
-      EXPECT_NE(Ends(again), 0);
-      EXPECT_EQ(said("server").find("is finished"), std::string::npos) << said("server");
     }
+  }
+  // A run that was stopped has a result, and is not finished for that, though its checkpoint be gone.
+  void StoppedIsNotFinished() {
+    const int port = FreePort();
+    const pid_t server = Start(home_, kServer, port, {}, {"--drain", "0"});
+    std::vector<pid_t> clients;
+    for (std::size_t c = 0; c < kClients; ++c) clients.push_back(Start(home_, c, port));
+    const auto says = [&](std::size_t who, const char* what) {
+      for (int i = 0; i < 6000 && Said(who).find(what) == std::string::npos; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    };
+    says(0, "round 2: answered");
+    ::kill(clients[0], SIGTERM);
+    EXPECT_EQ(Ends(clients[0]), 130) << Said(0);  // and the others wait for it
+    ::kill(server, SIGTERM);
+    EXPECT_EQ(Ends(server), 130) << Said(kServer);
+    for (std::size_t c = 1; c < kClients; ++c) {
+      ::kill(clients[c], SIGTERM);
+      EXPECT_EQ(Ends(clients[c]), 130) << Said(c);
+    }
+    const std::filesystem::path folder = StateOf(home_, kServer);
+    ASSERT_TRUE(std::filesystem::exists(folder / "result.json"));
+    ASSERT_TRUE(std::filesystem::remove(folder / "checkpoint"));
+    EXPECT_EQ(Ends(Start(home_, kServer, FreePort())), static_cast<int>(Code::kInvalidArgument))
+        << Said(kServer);
+    EXPECT_EQ(Said(kServer).find("the run is finished;"), std::string::npos) << Said(kServer);
   }
   void AListThatIsNone() {
     for (const std::size_t who : {std::size_t{0}, kServer}) {
@@ -396,6 +413,7 @@ TEST(FederationCommands, AReviewWithoutAServerSaysSoSoon) { Commands().AReviewOf
 TEST(FederationCommands, NorDoesOneOfSomebodyWhoIsSilentTakeLong) { Commands().AReviewOfTheSilent(); }
 TEST(FederationCommands, AListThatCannotBeReadIsSaidAtOnce) { Commands().AListThatIsNone(); }
 TEST(FederationCommands, AServiceThatIsTerminatedGivesTheRoundItsTime) { Commands().Terminated(); }
+TEST(FederationCommands, AStoppedRunIsNotAFinishedOne) { Commands().StoppedIsNotFinished(); }
 TEST(FederationCommands, TimesAreNumbers) { Commands().TimesAreNumbers(); }
 TEST(FederationCommands, AReviewNamesEverybody) { Commands().AReviewNamesEverybody(); }
 TEST(FederationCommands, AServerSaysHowItIs) { Commands("deadline = 0.1").Health(); }

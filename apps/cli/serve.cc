@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "experiment/files.h"
+#include "experiment/finished.h"
 #include "net/join.h"
 #include "net/peers.h"
 #include "net/server.h"
@@ -146,20 +147,6 @@ Result<std::string> IdIn(const fs::path& folder, const Job& job) {
   if (!fs::exists(folder / "job.id", ec)) TACIT_OK(WriteWhole(folder / "job.id", NewName() + "\n"));
   TACIT_TRY(const std::string id, ReadWhole(folder / "job.id", 64));
   return id.substr(0, id.find('\n'));
-}
-
-// Whether the run in a folder is over. One that was stopped has a result, too, which says so; where its
-// checkpoint is gone it is not over, and cannot be gone on with.
-Result<bool> IsFinished(const fs::path& folder) {
-  std::error_code ec;
-  if (fs::exists(folder / "checkpoint", ec) || !fs::exists(folder / "result.json", ec)) return false;
-  TACIT_TRY(const std::string text, ReadWhole(folder / "result.json"));
-  const auto result = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto stopped = result.is_object() ? result.find("interrupted") : result.end();
-  if (!result.is_object() || stopped == result.end() || !stopped->is_boolean())
-    return Fail(Code::kMalformed, "{}: is not the result of a run; put it back",
-                (folder / "result.json").string());
-  return !stopped->get<bool>();
 }
 
 Result<int> Serve(const Common& common, const ServeArguments& a, Log& log) {

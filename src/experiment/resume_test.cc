@@ -77,7 +77,7 @@ TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
   const RunResult part = Stopped(ResumeConfig(home_ / "runs", {}), 11);
   const fs::path checkpoint = part.folder / "checkpoint", kept = home_ / "kept";
   fs::rename(checkpoint, kept);
-  refused(part.folder, "is finished");
+  refused(part.folder, "was stopped, and its checkpoint is gone");
   fs::remove(part.folder / "result.json");
   refused(part.folder, "checkpoint is gone");
   fs::remove(part.folder / "trace.jsonl");
@@ -86,6 +86,7 @@ TEST_F(ResumeTest, NoRoundIsReleasedTwice) {
   fs::copy_file(other.folder / "checkpoint", kept, fs::copy_options::overwrite_existing);
   const auto rest = Resume(other.folder);
   ASSERT_TRUE(rest.ok()) << rest.error().message;
+  refused(other.folder, "is finished");
   fs::remove(other.folder / "result.json");
   refused(other.folder, "checkpoint is gone");
   fs::copy_file(kept, other.folder / "checkpoint");

@@ -13,6 +13,7 @@
 #include "data/npy.h"
 #include "experiment/feedback_plan.h"
 #include "experiment/files.h"
+#include "experiment/finished.h"
 #include "experiment/json_number.h"
 #include "experiment/network_plan.h"
 #include "experiment/second_order_plan.h"
@@ -497,9 +498,15 @@ Result<Config> ConfigToResume(const fs::path& folder, const std::vector<Assignme
         "{}: has no config.toml: the run ended before it began, and nothing was released; start again "
         "with `tacit train`",
         folder.string());
-  if (!fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec))
+  TACIT_TRY(const bool finished, IsFinished(folder));
+  if (finished)
     return Fail(Code::kInvalidArgument, "{}: the run is finished; its result is in {}", folder.string(),
                 (folder / "result.json").string());
+  if (!fs::exists(folder / "checkpoint", ec) && fs::exists(folder / "result.json", ec))
+    return Fail(Code::kInvalidArgument,
+                "{}: the run was stopped, and its checkpoint is gone; put the newest back, or begin another "
+                "run",
+                folder.string());
   for (const Assignment& a : sets)
     if (!a.key.starts_with("runtime."))
       return Fail(Code::kInvalidArgument,
