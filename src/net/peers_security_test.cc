@@ -737,21 +737,7 @@ class PeerTraffic : public PeerSecurity {
   }
   // What p0 knows and nobody else may, and its steps as they are before noise.
   static std::vector<Vec> Secrets(const std::string& file, const Seen& seen, Search& secret) {
-    std::ifstream in(file);
-    std::vector<Vec> rows;
-    Vec labels;
-    for (std::string line; std::getline(in, line);) {
-      secret.Add(line);
-      std::istringstream words(line);
-      Vec row;
-      for (std::string word; std::getline(words, word, ',');) row.push_back(std::stod(word));
-      labels.push_back(row[0]);
-      row.erase(row.begin());
-      for (const double v : row) secret.Add(v), secret.Add(-v);
-      Scale(1 / std::max(1.0, Norm(row)), row);
-      for (const double v : row) secret.Add(v), secret.Add(-v);
-      rows.push_back(std::move(row));
-    }
+    const auto [rows, labels] = RowsOf(file, secret);
     EXPECT_EQ(rows.size(), kRecords);
     std::vector<Vec> steps;
     std::vector<Vec> last(3, Vec(kDim));  // of p0, p1 and p4; all begin at 0

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,5 +50,28 @@ class Search {
   Vec values_;
   std::vector<std::string> texts_;
 };
+
+struct PrivateRows {
+  std::vector<Vec> rows;  // scaled to norm 1 at most
+  Vec labels;
+};
+// The rows of a client's file, none of whose lines and numbers may be seen, scaled or not.
+inline PrivateRows RowsOf(const std::string& file, Search& secret) {
+  PrivateRows out;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    secret.Add(line);
+    std::istringstream words(line);
+    Vec row;
+    for (std::string word; std::getline(words, word, ',');) row.push_back(std::stod(word));
+    out.labels.push_back(row[0]);
+    row.erase(row.begin());
+    for (const double v : row) secret.Add(v), secret.Add(-v);
+    Scale(1 / std::max(1.0, Norm(row)), row);
+    for (const double v : row) secret.Add(v), secret.Add(-v);
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
 
 }  // namespace tacit

@@ -96,21 +96,7 @@ class Traffic : public NetworkFaults {
                                                const std::vector<Vec>& models, Search& secret) {
     std::vector<std::vector<Vec>> clipped;
     for (const std::string& file : files) {
-      std::ifstream in(file);
-      std::vector<Vec> rows;
-      Vec labels;
-      for (std::string line; std::getline(in, line);) {
-        secret.Add(line);
-        std::istringstream words(line);
-        Vec row;
-        for (std::string word; std::getline(words, word, ',');) row.push_back(std::stod(word));
-        labels.push_back(row[0]);
-        row.erase(row.begin());
-        for (const double v : row) secret.Add(v);
-        Scale(1 / std::max(1.0, Norm(row)), row);
-        for (const double v : row) secret.Add(v);
-        rows.push_back(std::move(row));
-      }
+      const auto [rows, labels] = RowsOf(file, secret);
       EXPECT_EQ(rows.size(), kRecords);
       clipped.emplace_back();
       for (std::size_t t = 0; t < kRounds; ++t) {
